@@ -19,7 +19,7 @@ from kohort.kube.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from kohort.kube.transport import InProcessTransport
 from kohort.node.agent import Agent, NodeOptions
 from kohort.node.cgroups import Cgroups, node_cgroups
-from kohort.node.checkpoint import Witness
+from kohort.node.checkpoint import WriteObserver
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.pod_network import AddressPlan
 from kohort.node.runtimes.process.runtime import ProcessRuntime
@@ -124,12 +124,12 @@ def block(cpu: tuple[str, str], memory: tuple[str, str]) -> JsonObject:
     }
 
 
-def process_agent(manager: Manager, options: NodeOptions, cgroups: Cgroups | None, witness: Witness) -> Agent:
+def process_agent(manager: Manager, options: NodeOptions, cgroups: Cgroups | None, observer: WriteObserver) -> Agent:
     """An agent whose containers are processes that share the network of the machine."""
     directory = options.directory
     addresses = AddressBook.for_node(f"{options.name} {directory}", directory / "records" / "addresses")
     runtime = ProcessRuntime(directory / "runtime")
-    return Agent(manager, options, runtime, AddressPlan(addresses), cgroups, witness)
+    return Agent(manager, options, runtime, AddressPlan(addresses), cgroups, observer)
 
 
 @contextlib.asynccontextmanager
@@ -148,12 +148,12 @@ async def bench(directory: Path) -> AsyncIterator[Bench]:
         await client.create(SERVICE_ACCOUNTS, account, "default")
     writes: list[str] = []
 
-    def witness(kind: str, path: Path, content: str) -> None:
+    def observer(kind: str, path: Path, content: str) -> None:
         if kind == "cgroup":
             writes.append(f"{path.parent.name}/{path.name} {content}")
 
     manager = Manager(Client(transport), name="node")
-    agent = process_agent(manager, NodeOptions(NODE, directory, stop_pods=True), node_cgroups(None, witness), witness)
+    agent = process_agent(manager, NodeOptions(NODE, directory, stop_pods=True), node_cgroups(None, observer), observer)
     assert agent.cgroups is not None, "there is no writable cgroup v2 here"
     async with manager.running():
         await agent.heartbeat.registered.wait()

@@ -61,13 +61,13 @@ def live(url: str, directory: str) -> None:
     """Be the agent, as long as writes are left."""
     left = Left(Path(directory, "left"))
 
-    def witness(kind: str, path: Path, content: str) -> None:
+    def observer(kind: str, path: Path, content: str) -> None:
         left.take()
 
     async def serve() -> None:
         manager = Manager(Client(HttpsTransport(Connection(url))), name="node")
         place = Path(directory)
-        process_agent(manager, NodeOptions(NODE, place), node_cgroups(PARENT, witness), witness)
+        process_agent(manager, NodeOptions(NODE, place), node_cgroups(PARENT, observer), observer)
         await manager.run()
 
     asyncio.run(serve())

@@ -35,10 +35,10 @@ class Machine:
         self._counting = False
         self.writes: list[str] = []
         self.stopped: list[str] = []
-        self.allocations = Allocations(root / "state", self.witness)
-        self.cgroups = Cgroups(root / "cgroup", self.witness)
+        self.allocations = Allocations(root / "state", self.observer)
+        self.cgroups = Cgroups(root / "cgroup", self.observer)
 
-    def witness(self, kind: str, path: Path, content: str) -> None:
+    def observer(self, kind: str, path: Path, content: str) -> None:
         if self.dies_before is not None and len(self.writes) == self.dies_before:
             raise Died
         if self._counting and len(self.writes) == self.fails_at:

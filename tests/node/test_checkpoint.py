@@ -27,7 +27,7 @@ def test_w10_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
     def full(kind: str, path: Path, content: str) -> None:
         raise OSError("no space left")
 
-    checkpoint._witness = full
+    checkpoint._observer = full
     with pytest.raises(OSError, match="no space"):
         checkpoint.put("u1", held("200m"))
     assert checkpoint.get("u1") == held("100m")

@@ -20,12 +20,12 @@ from kohort.kube.resources import EVENTS, SERVICES
 from kohort.node import netlink
 from kohort.node.address_blocks import ASSIGNED_POOL, table_of
 from kohort.node.machine_info import own_name
-from kohort.node.pod_network_namespaces import Namespaces
+from kohort.node.pod_network_namespaces import NetworkNamespaces
 from kohort.node.service_network import PRIORITY
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.skipif(os.geteuid() != 0 or not Namespaces.permitted(), reason="network namespaces are needed"),
+    pytest.mark.skipif(os.geteuid() != 0 or not NetworkNamespaces.permitted(), reason="network namespaces are needed"),
 ]
 SERVICE_ADDRESS = "10.96.0.200"
 """The same in all clusters."""

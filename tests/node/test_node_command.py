@@ -55,7 +55,7 @@ def test_a_name_that_no_node_can_have_is_refused_at_once(name: str, rule: str, t
 
 
 def test_a_cgroup_that_cannot_be_used_is_refused_and_not_made(tmp_path: Path) -> None:
-    with pytest.raises(NoLimits, match=f"^{tmp_path} is no cgroup v2 directory$"):
+    with pytest.raises(NoLimits, match=f"^{tmp_path} is not a cgroup v2 directory$"):
         usable_parent(tmp_path / "below" / "it")
     assert not (tmp_path / "below").exists()
     (tmp_path / "cgroup.controllers").write_text("pids memory\n")
@@ -69,7 +69,7 @@ def test_a_cgroup_that_cannot_be_used_is_refused_and_not_made(tmp_path: Path) ->
 def test_the_command_says_which_cgroup_cannot_be_used(bench: Bench, tmp_path: Path) -> None:
     words = ("--data-dir", str(tmp_path / "node"), "--name", "other", "--cgroup-parent", str(tmp_path / "none"))
     result = node("--kubeconfig", str(bench.data / "kubeconfig"), *words)
-    expected = f"kohort: --cgroup-parent: {tmp_path} is no cgroup v2 directory"
+    expected = f"kohort: --cgroup-parent: {tmp_path} is not a cgroup v2 directory"
     assert (result.returncode, result.stderr.splitlines()[-1]) == (1, expected)
 
 

@@ -10,13 +10,13 @@ from tests.node.processes import Bench, bench, data, shell
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import SERVICES
-from kohort.node.pod_network_namespaces import Namespaces
+from kohort.node.pod_network_namespaces import NetworkNamespaces
 from kohort.objects.json_types import Json, JsonObject
 
 __all__ = ["bench", "data"]
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.skipif(os.geteuid() != 0 or not Namespaces.permitted(), reason="network namespaces are needed"),
+    pytest.mark.skipif(os.geteuid() != 0 or not NetworkNamespaces.permitted(), reason="network namespaces are needed"),
 ]
 MACHINE_HOSTS = Path("/etc/hosts").read_text()
 SERVE = """

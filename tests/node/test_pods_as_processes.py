@@ -12,7 +12,7 @@ from tests.node.processes import SERVE, Bench, bench, data, shell, up, volume
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client, PatchType
 from kohort.kube.resources import CONFIG_MAPS, EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES
-from kohort.node.pod_network_namespaces import Namespaces
+from kohort.node.pod_network_namespaces import NetworkNamespaces
 from kohort.objects.json_types import JsonObject
 
 __all__ = ["bench", "data"]
@@ -201,7 +201,7 @@ async def test_somebody_looks_inside(bench: Bench) -> None:
     assert await bench.log("patient", "visitor") == "looking\npatient\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not Namespaces.permitted(), reason="network namespaces are needed")
+@pytest.mark.skipif(os.geteuid() != 0 or not NetworkNamespaces.permitted(), reason="network namespaces are needed")
 async def test_names_and_services_lead_to_pods(bench: Bench) -> None:
     for name, spec in (
         ("group", {"clusterIP": "None", "selector": {"app": "named"}}),

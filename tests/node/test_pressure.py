@@ -8,7 +8,7 @@ import pytest
 from tests.node.resizing import sized
 
 from kohort.node.pressure import (
-    Candidate,
+    EvictionCandidate,
     Pressure,
     first_for_disk,
     first_for_memory,
@@ -35,8 +35,8 @@ def test_when_there_is_pressure(left: dict[str, int], expected: Pressure) -> Non
     assert pressure_of(**{**plenty, **left}) == expected
 
 
-def using(uid: str, usage: int, **more: object) -> Candidate:
-    return Candidate(sized(uid, c1="-/100Mi", **more), usage * MI)  # type: ignore[arg-type]
+def using(uid: str, usage: int, **more: object) -> EvictionCandidate:
+    return EvictionCandidate(sized(uid, c1="-/100Mi", **more), usage * MI)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def using(uid: str, usage: int, **more: object) -> Candidate:
         ([using("idle", 0)], None),
     ],
 )
-def test_who_goes_first_for_memory(candidates: list[Candidate], first: str | None) -> None:
+def test_who_goes_first_for_memory(candidates: list[EvictionCandidate], first: str | None) -> None:
     found = first_for_memory(candidates)
     assert (found.pod.metadata.uid if found else None) == first
 

@@ -10,7 +10,7 @@ import pytest
 from tests.node.processes import SERVE, Bench, bench, data, shell, volume
 
 from kohort.kube.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICES
-from kohort.node.pod_network_namespaces import Namespaces
+from kohort.node.pod_network_namespaces import NetworkNamespaces
 from kohort.objects.json_types import JsonObject
 
 __all__ = ["bench", "data"]
@@ -167,7 +167,7 @@ async def test_a_grpc_server_is_asked_for_its_health(bench: Bench) -> None:
     await bench.gone("spoken-to")
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not Namespaces.permitted(), reason="network namespaces are needed")
+@pytest.mark.skipif(os.geteuid() != 0 or not NetworkNamespaces.permitted(), reason="network namespaces are needed")
 async def test_services_have_the_addresses_that_the_cluster_has_given_them(bench: Bench) -> None:
     ports: list[JsonObject] = [
         {"name": "http", "port": 80, "targetPort": 8080},
@@ -199,7 +199,7 @@ def free_port(kind: socket.SocketKind) -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not Namespaces.permitted(), reason="network namespaces are needed")
+@pytest.mark.skipif(os.geteuid() != 0 or not NetworkNamespaces.permitted(), reason="network namespaces are needed")
 async def test_ports_of_the_machine_lead_to_pods_until_they_go(bench: Bench) -> None:
     tcp, udp = free_port(socket.SOCK_STREAM), free_port(socket.SOCK_DGRAM)
     web = {"containerPort": 8080, "hostPort": tcp, "hostIP": "127.0.0.1"}

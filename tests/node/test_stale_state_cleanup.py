@@ -12,7 +12,7 @@ import pytest
 from kohort.node import emptydir, netlink, stale_state_cleanup
 from kohort.node.address_blocks import ASSIGNED_POOL, interface_of
 from kohort.node.pod_addresses import AddressBook
-from kohort.node.pod_network_namespaces import Namespaces
+from kohort.node.pod_network_namespaces import NetworkNamespaces
 from kohort.node.runtimes.interface import Instance, Launch
 from kohort.node.runtimes.process.process_launch import birth
 from kohort.node.runtimes.process.runtime import ProcessRuntime
@@ -108,10 +108,10 @@ async def test_a_directory_without_anything_is_left_alone(tmp_path: Path) -> Non
 
 
 async def test_networks_go_with_their_mounts_and_interfaces(tmp_path: Path) -> None:
-    if not Namespaces.permitted():
+    if not NetworkNamespaces.permitted():
         pytest.skip("the right to make networks is needed")
     address = str(ASSIGNED_POOL.first_choice(str(tmp_path))[1])
-    await Namespaces(tmp_path / "networks").ensure("uid1", address, None)
+    await NetworkNamespaces(tmp_path / "networks").ensure("uid1", address, None)
     assert interface_of(address) in names_in(Path("/sys/class/net"))
     await stale_state_cleanup.end(tmp_path)
     assert not is_mounted_below(tmp_path)
@@ -120,9 +120,9 @@ async def test_networks_go_with_their_mounts_and_interfaces(tmp_path: Path) -> N
 
 
 async def test_networks_of_some_pods_can_be_kept(tmp_path: Path) -> None:
-    if not Namespaces.permitted():
+    if not NetworkNamespaces.permitted():
         pytest.skip("the right to make networks is needed")
-    networks, block = Namespaces(tmp_path / "networks"), ASSIGNED_POOL.first_choice(str(tmp_path))
+    networks, block = NetworkNamespaces(tmp_path / "networks"), ASSIGNED_POOL.first_choice(str(tmp_path))
     for number, uid in enumerate(("stays", "goes"), 1):
         await networks.ensure(uid, str(block[number]), None)
     networks.remove_all(but={"stays"})
@@ -142,9 +142,9 @@ async def test_addresses_are_given_back(tmp_path: Path) -> None:
     assert record.read_text() == ""
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not Namespaces.permitted(), reason="mounts and networks are needed")
+@pytest.mark.skipif(os.geteuid() != 0 or not NetworkNamespaces.permitted(), reason="mounts and networks are needed")
 async def test_what_services_and_volumes_have_left_goes_too(tmp_path: Path) -> None:
-    networks, pods = Namespaces(tmp_path / "networks"), AddressBook(ASSIGNED_POOL.first_choice(str(tmp_path)))
+    networks, pods = NetworkNamespaces(tmp_path / "networks"), AddressBook(ASSIGNED_POOL.first_choice(str(tmp_path)))
     services = ServiceNetwork(networks, pods, tmp_path / "records" / "service-network")
     await services.start()
     await asyncio.to_thread(services.hold, {"10.96.0.77"})

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.children import environment
 
-from kohort.node.pod_network_namespaces import Namespaces
+from kohort.node.pod_network_namespaces import NetworkNamespaces
 from kohort.objects.json_types import Json
 
 pytestmark = pytest.mark.e2e
@@ -179,7 +179,7 @@ def test_ports_are_forwarded(machine: Machine) -> None:
 
 
 def test_two_pods_listen_on_the_same_port(machine: Machine) -> None:
-    if not Namespaces.permitted():
+    if not NetworkNamespaces.permitted():
         pytest.skip("network namespaces are not permitted here")
     serve = "from http.server import *; HTTPServer(('0.0.0.0', 8080), SimpleHTTPRequestHandler).serve_forever()"
     for name in ("first", "second"):

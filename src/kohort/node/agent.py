@@ -18,7 +18,7 @@ from kohort.kube.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key
 from kohort.node import single_agent_lock, stale_state_cleanup
 from kohort.node.api_server_address import ApiServerAddress
 from kohort.node.cgroups import Cgroups
-from kohort.node.checkpoint import Witness, nobody
+from kohort.node.checkpoint import WriteObserver, unobserved
 from kohort.node.container_starter import ContainerStarter
 from kohort.node.container_stopper import ContainerStopper
 from kohort.node.eviction import EvictionManager
@@ -26,7 +26,7 @@ from kohort.node.heartbeat import Heartbeat
 from kohort.node.launch_builder import LaunchBuilder
 from kohort.node.machine_info import Machine
 from kohort.node.metrics import NodeMetrics
-from kohort.node.names.name_directory import Directory
+from kohort.node.names.name_directory import NameDirectory
 from kohort.node.node_state import NodeState
 from kohort.node.pod_files import PodFiles
 from kohort.node.pod_network import AddressPlan, PodNetwork
@@ -40,7 +40,7 @@ from kohort.node.resize.pod_resize import PodResize
 from kohort.node.resize.queue import ResizeQueue
 from kohort.node.runtimes.interface import Instance, Runtime, parse_container_key
 from kohort.node.status_reporter import StatusReporter
-from kohort.node.volumes import PodVolumes, Sources
+from kohort.node.volumes import ConfigSources, PodVolumes
 from kohort.objects.core import Node, Service
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.meta import ObjectMeta
@@ -81,9 +81,9 @@ class Agent:
         runtime: Runtime,
         addresses: AddressPlan,
         cgroups: Cgroups | None = None,
-        witness: Witness = nobody,
+        observer: WriteObserver = unobserved,
     ) -> None:
-        """`witness` is called before every write to a record."""
+        """`observer` is called before every write to a record."""
         private_directory(options.directory, MARKERS)
         self._options = options
         self.runtime = runtime
@@ -105,7 +105,7 @@ class Agent:
         self.cgroups = cgroups
         self.metrics = NodeMetrics(manager.metrics.registry)
 
-        self.allocations = Allocations(options.directory / "records", witness)
+        self.allocations = Allocations(options.directory / "records", observer)
         self._actuator: Actuator = RecordOnlyActuator(self.allocations)
         if cgroups is not None:
             self._actuator = CgroupActuator(cgroups, self.allocations)
@@ -113,7 +113,7 @@ class Agent:
 
         api_server = ApiServerAddress(slices, options.api_server)
         self.network = PodNetwork(machine.address, addresses, api_server)
-        self.names = Directory(
+        self.names = NameDirectory(
             services,
             slices,
             self.pods.addressed,
@@ -124,7 +124,7 @@ class Agent:
             machine.address,
             self._report_restored,
         )
-        sources, images = Sources(manager.client), options.directory / "images"
+        sources, images = ConfigSources(manager.client), options.directory / "images"
         self._volumes = PodVolumes(manager.client, sources, machine, images)
         self._launches = LaunchBuilder(machine, self.files, images, sources, self.names, api_server)
 

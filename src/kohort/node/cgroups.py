@@ -7,7 +7,7 @@ The parent is any cgroup that the agent may write to. Without one (`usable_paren
 controllers, or no right to write) the agent runs pods all the same, without limits, and refuses pods with resources of
 their own.
 
-Every write goes through `Cgroups.write`, which tells a witness first: that is how tests see the order of writes, and
+Every write goes through `Cgroups.write`, which calls an observer first: that is how tests see the order of writes, and
 how they end the agent between any two of them.
 """
 
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from kohort.node.checkpoint import Witness, nobody
+from kohort.node.checkpoint import WriteObserver, unobserved
 from kohort.node.views import Usage
 from kohort.objects.pods import Container, Pod
 from kohort.resources import (
@@ -41,10 +41,12 @@ DYING_SECONDS: Final = 2.0
 
 
 class Cgroups:
-    def __init__(self, parent: Path, witness: Witness = nobody, settings: Settings = DEFAULT_SETTINGS) -> None:
+    def __init__(
+        self, parent: Path, observer: WriteObserver = unobserved, settings: Settings = DEFAULT_SETTINGS
+    ) -> None:
         self.parent = parent
         self.settings = settings
-        self._witness = witness
+        self._observer = observer
 
     def prepare(self) -> None:
         """Make the parent and the tiers, with controllers for what is below them."""
@@ -94,7 +96,7 @@ class Cgroups:
                 self._write_if_other(path, file, content[file])
 
     def write(self, path: Path, file: str, content: str) -> None:
-        self._witness("cgroup", path / file, content)
+        self._observer("cgroup", path / file, content)
         (path / file).write_text(content)
 
     def read(self, path: Path, file: str) -> str:
@@ -116,7 +118,7 @@ class Cgroups:
         )
 
     def usage(self, path: Path, containers: "list[str]", *, count_cache: bool = True) -> Usage:
-        """Memory in use by a pod and its containers at this moment; without clean file cache if told so."""
+        """Memory in use by a pod and its containers at this moment; without clean file cache unless `count_cache`."""
         found = {name: self._in_use(path / name, count_cache) for name in containers}
         return Usage(
             self._in_use(path, count_cache), {name: bytes for name, bytes in found.items() if bytes is not None}
@@ -181,14 +183,14 @@ class NoLimits(Exception):
 
 
 def node_cgroups(
-    parent: Path | None, witness: Witness = nobody, settings: Settings = DEFAULT_SETTINGS
+    parent: Path | None, observer: WriteObserver = unobserved, settings: Settings = DEFAULT_SETTINGS
 ) -> Cgroups | None:
     """The cgroups of a node, None if this machine permits none. Raises NoLimits when `parent` is given and cannot be
     used."""
     usable = usable_parent(parent) if parent is not None else find_parent()
     if usable is None:
         return None
-    cgroups = Cgroups(usable, witness, settings)
+    cgroups = Cgroups(usable, observer, settings)
     cgroups.prepare()
     return cgroups
 
@@ -211,7 +213,7 @@ def why_no_limits() -> str:
 
 
 def warning_of_no_limits() -> str:
-    """For whoever starts a node here; empty if there is nothing to warn of."""
+    """Shown when a node is started; empty if limits are enforced."""
     reason = why_no_limits()
     return f"limits of pods are not enforced on this machine: {reason}" if reason else ""
 
@@ -220,7 +222,7 @@ def usable_parent(path: Path) -> Path:
     """A cgroup to work in, made if need be. Raises NoLimits."""
     nearest = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not (nearest / "cgroup.controllers").exists():
-        raise NoLimits(f"{nearest} is no cgroup v2 directory")
+        raise NoLimits(f"{nearest} is not a cgroup v2 directory")
     try:
         enable_controllers(path.parent)
         path.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""A small file that survives anything: what the agent must not forget.
+"""A file that keeps records of the agent through crashes of the agent or the machine.
 
 A checkpoint is written *before* the memory of the process changes: to another file, flushed to the disk, renamed over
 the old one. If writing fails, nothing has happened and the caller must refuse what it was about to do. The content is
 wrapped with a checksum and a version of the format. The last good content stays beside it as `NAME.previous`; a file
-that does not read is replaced by it, and the caller is told.
+that cannot be read is replaced by it, and `recovered_from_previous` is set.
 """
 
 import contextlib
@@ -20,13 +20,13 @@ from kohort.kube.private_files import make_private_directory, open_private
 VERSION: Final = 1
 T = TypeVar("T")
 
-Witness = Callable[[str, Path, str], None]
-"""Is told of every write before it is made: what kind (cgroup, checkpoint, rename), where, what. A checkpoint is first
-written beside its file and then renamed, which are two moments."""
+WriteObserver = Callable[[str, Path, str], None]
+"""Called before every write, with its kind (cgroup, checkpoint, rename), path and content. A checkpoint is first
+written beside its file and then renamed: two calls."""
 
 
-def nobody(kind: str, path: Path, content: str) -> None:
-    """Watches nothing."""
+def unobserved(kind: str, path: Path, content: str) -> None:
+    """The default: observes nothing."""
 
 
 class Corrupt(Exception):
@@ -42,11 +42,11 @@ class _Envelope(msgspec.Struct):
 class Checkpoint(Generic[T]):
     """Entries by pod UID."""
 
-    def __init__(self, path: Path, entry: type[T], witness: Witness = nobody) -> None:
+    def __init__(self, path: Path, entry: type[T], observer: WriteObserver = unobserved) -> None:
         self.path = path
         self.recovered_from_previous = False
         self._entry = entry
-        self._witness = witness
+        self._observer = observer
         self._written = b""
         self._entries: dict[str, T] = self._read()
 
@@ -76,14 +76,14 @@ class Checkpoint(Generic[T]):
         data = msgspec.json.encode(entries)
         if data == self._written:
             return
-        self._witness("checkpoint", self.path, data.decode())
+        self._observer("checkpoint", self.path, data.decode())
         make_private_directory(self.path.parent)
         fresh = self.path.with_suffix(".new")
         with open(open_private(fresh), "wb") as file:
             file.write(msgspec.json.encode(_Envelope(VERSION, zlib.crc32(data), msgspec.Raw(data))))
             file.flush()
             os.fsync(file.fileno())
-        self._witness("rename", self.path, "")
+        self._observer("rename", self.path, "")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._previous)
         with contextlib.suppress(FileNotFoundError):

@@ -1,7 +1,7 @@
 """The environment, command and arguments of a container. Pure.
 
 Later entries win, in this order: services, `envFrom`, `env`. `$(NAME)` is replaced by what stands before it, `$$` is a
-dollar sign, and a name that nobody knows stays as it is.
+dollar sign, and an unknown name stays as it is.
 """
 
 import re

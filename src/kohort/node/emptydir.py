@@ -1,9 +1,9 @@
-"""Directories that live as long as their pod: on the disk, or in memory.
+"""emptyDir volumes: directories that exist as long as their pod, on the disk or in memory.
 
 `medium: Memory` is a file system in memory, mounted on the volume's directory where that is permitted; what is written
 there counts as memory of the container that wrote it. It is as large as `sizeLimit` says, but not larger than the pod's
-memory limit or the node. Where nothing may be mounted it is a directory as any other. Mounts outlive the agent; whoever
-removes a pod, or the last of them, takes them away.
+memory limit or the node. Where nothing may be mounted it is a directory on the disk. Mounts outlive the agent; they are
+unmounted when their pod is removed.
 """
 
 import ctypes
@@ -55,7 +55,7 @@ def memory_size(pod: Pod, source: EmptyDir, allocatable: Mapping[str, Quantity])
 
 
 def unmount_all(volumes: Path) -> None:
-    """Take away what is mounted in the volumes of a pod."""
+    """Unmount all volumes of a pod."""
     for place in mounted_below(volumes):
         _libc.umount2(os.fsencode(place), MNT_DETACH)
 
@@ -69,4 +69,6 @@ def _mount(place: Path, size: int) -> None:
     options = f"mode=0777,size={size}" if size else "mode=0777"
     if _libc.mount(b"tmpfs", os.fsencode(place), b"tmpfs", MS_NOSUID_NODEV, options.encode()) != 0:
         problem = os.strerror(ctypes.get_errno())
-        _log.info("a volume in memory is a directory instead", place=str(place), problem=problem)
+        _log.info(
+            "failed to mount a volume in memory; it is a directory on the disk", place=str(place), problem=problem
+        )

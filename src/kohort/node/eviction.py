@@ -9,7 +9,7 @@ from kohort.node.node_state import NodeState
 from kohort.node.pod_files import PodFiles
 from kohort.node.pod_record import PodRecord
 from kohort.node.pod_registry import PodRegistry
-from kohort.node.pressure import Candidate, Pressure
+from kohort.node.pressure import EvictionCandidate, Pressure
 from kohort.node.resize.queue import ResizeQueue
 from kohort.node.runtimes.interface import Runtime
 from kohort.objects.quantity import Quantity
@@ -70,8 +70,8 @@ class EvictionManager:
     def _evictable(self) -> list[PodRecord]:
         return [each for each in self._pods.records() if each.admitted and not each.finished and not each.evicted]
 
-    def _memory_users(self) -> list[Candidate]:
-        return [Candidate(record.allocated(), self._memory_of(record)) for record in self._evictable()]
+    def _memory_users(self) -> list[EvictionCandidate]:
+        return [EvictionCandidate(record.allocated(), self._memory_of(record)) for record in self._evictable()]
 
     def _memory_of(self, record: PodRecord) -> int:
         """As the kernel counts it for the pod's cgroup, or else as the runtime counts it."""
@@ -80,12 +80,12 @@ class EvictionManager:
         running = [run.instance for run in record.runs.values() if run.instance is not None and run.running]
         return sum(self._runtime.memory_in_use(instance) for instance in running)
 
-    def _disk_users(self) -> list[Candidate]:
+    def _disk_users(self) -> list[EvictionCandidate]:
         return [
-            Candidate(record.allocated(), pressure.written_bytes(self._files.pod(record.uid)))
+            EvictionCandidate(record.allocated(), pressure.written_bytes(self._files.pod(record.uid)))
             for record in self._evictable()
         ]
 
-    def _evict(self, chosen: Candidate, message: str) -> None:
+    def _evict(self, chosen: EvictionCandidate, message: str) -> None:
         if (record := self._pods.with_uid(chosen.pod.metadata.uid)) is not None:
             record.evict(message)

@@ -13,12 +13,12 @@ from kohort.node.image_config import read_image
 from kohort.node.images import directory_of
 from kohort.node.machine_info import Machine
 from kohort.node.names.etc_hosts import write_hosts
-from kohort.node.names.name_directory import Directory
+from kohort.node.names.name_directory import NameDirectory
 from kohort.node.pod_files import PodFiles
 from kohort.node.pod_hostname import InvalidContainer, kernel_name_of
 from kohort.node.runtimes.interface import ContainerKey, Launch, Mount
 from kohort.node.security_context import rights_of
-from kohort.node.volumes import Sources, mounts_of
+from kohort.node.volumes import ConfigSources, mounts_of
 from kohort.objects.core import Service
 from kohort.objects.node_pods import NodeContainer, NodePod
 from kohort.resources import oom_score_adj
@@ -43,8 +43,8 @@ class LaunchBuilder:
         machine: Machine,
         files: PodFiles,
         images: Path,
-        sources: Sources,
-        names: Directory,
+        sources: ConfigSources,
+        names: NameDirectory,
         api_server: ApiServerAddress,
     ) -> None:
         """`images` is the directory of images; `sources` gives ConfigMaps and Secrets for the environment."""

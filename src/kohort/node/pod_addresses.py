@@ -7,8 +7,8 @@
 
 Which block that is, and that no other node has it, is decided in `address_blocks`. No bridge, no second network stack,
 no rules: everything on this machine reaches every pod, and every pod reaches the outside. The price is that programs
-which listen on *all* addresses share the machine's ports. A program that is told its address by the downward API does
-not have to care.
+which listen on *all* addresses share the machine's ports. Programs that
+listen on the pod's address, which the downward API gives them, do not.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from kohort.node.address_blocks import ASSIGNED_POOL, LOOPBACK_POOL, Claim
 
 
 class AddressBook:
-    """Who has which address. An address that was given back is not given out again soon, and one that the machine has
-    for another reason not at all: another node may have left it behind.
+    """Which pod has which address. An address that was given back is not given out again soon, and one that the machine
+    has for another reason not at all: another node may have left it behind.
 
     With a `record`, addresses are written down before they are added to the machine, with who has them: the next agent
-    gives them to the same ones, and takes away what nobody has any more.
+    gives them to the same pods, and removes those of pods that are gone.
     """
 
     def __init__(

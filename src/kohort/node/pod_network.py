@@ -11,7 +11,7 @@ from kohort.node.address_blocks import NoFreeBlock
 from kohort.node.api_server_address import ApiServerAddress
 from kohort.node.host_ports import HostPorts
 from kohort.node.pod_addresses import AddressBook
-from kohort.node.pod_network_namespaces import Namespaces
+from kohort.node.pod_network_namespaces import NetworkNamespaces
 from kohort.node.pod_record import PodRecord
 from kohort.node.service_network import ServiceNetwork
 from kohort.objects.node_pods import NodePod
@@ -23,7 +23,7 @@ class AddressPlan(msgspec.Struct, frozen=True):
     """What this machine permits to give out."""
 
     pods: AddressBook
-    namespaces: Namespaces | None = None
+    namespaces: NetworkNamespaces | None = None
     """Network namespaces of pods, if each has its own."""
     services: AddressBook | None = None
     """For services and the name server; None if the node has neither."""
@@ -43,10 +43,10 @@ class AddressPlan(msgspec.Struct, frozen=True):
         return AddressPlan(pods, namespaces, services, network)
 
 
-def _namespaces(directory: Path) -> Namespaces | None:
-    if not Namespaces.permitted():
+def _namespaces(directory: Path) -> NetworkNamespaces | None:
+    if not NetworkNamespaces.permitted():
         return None
-    namespaces = Namespaces(directory / "networks")
+    namespaces = NetworkNamespaces(directory / "networks")
     namespaces.prepare()
     return namespaces
 

@@ -9,7 +9,7 @@ machine's address if `nft` can be asked to see to it; otherwise such pods reach 
 API server listens on the machine's loopback address, which is another one inside: whatever arrives at that address and
 port inside a pod is passed on.
 
-Namespaces are kept by a mount in the state directory, so they outlive the agent.
+NetworkNamespaces are kept by a mount in the state directory, so they outlive the agent.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ T = TypeVar("T")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Namespaces:
+class NetworkNamespaces:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._relays: dict[str, asyncio.Server] = {}

@@ -1,10 +1,10 @@
-"""Whether a machine runs out of something, and whom to end then. Pure, except for `measure`.
+"""Whether the machine runs out of memory, disk or pids, and which pod is evicted then. Pure, except for `measure`.
 
-| what   | under pressure when                        | who goes first                                             |
+| what   | under pressure when                        | evicted first                                              |
 |--------|--------------------------------------------|------------------------------------------------------------|
-| memory | less than 100 MiB are available            | who uses more than it asked for, low priority, most excess |
-| disk   | less than 1 GiB and less than 5 % are free | low priority, then who has written most, if it is worth it |
-| pids   | less than a tenth of all numbers is left   | nobody: new pods stay away                                 |
+| memory | less than 100 MiB are available            | pods above their requests, low priority, most excess       |
+| disk   | less than 1 GiB and less than 5 % are free | low priority, then the pod that has written most           |
+| pids   | less than a tenth of all numbers is left   | none: new pods are not accepted                           |
 
 Under any of them the node takes on nothing more; resizes that need nothing more are always accepted.
 """
@@ -24,8 +24,8 @@ LEAST_MEMORY: Final = 100 << 20
 LEAST_DISK: Final = 1 << 30
 LEAST_DISK_SHARE: Final = 0.05
 LEAST_PIDS_SHARE: Final = 0.1
-WORTH_ENDING: Final = 1 << 20
-"""Ending a pod that has less would not help."""
+LEAST_USAGE: Final = 1 << 20
+"""Evicting a pod that uses less would not help."""
 
 
 class Pressure(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Pressure(msgspec.Struct, frozen=True):
         return f"The node was low on resource: {', '.join(names)}" if names else ""
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class EvictionCandidate(msgspec.Struct, frozen=True):
     pod: Pod
     """As allocated."""
     usage: int
@@ -69,33 +69,33 @@ def measure(available_memory: int, directory: Path) -> Pressure:
     )
 
 
-def first_for_memory(candidates: Iterable[Candidate]) -> Candidate | None:
+def first_for_memory(candidates: Iterable[EvictionCandidate]) -> EvictionCandidate | None:
     """None when only critical pods are left, and those that have next to nothing."""
 
-    def place(candidate: Candidate) -> tuple[bool, int, int, str]:
+    def place(candidate: EvictionCandidate) -> tuple[bool, int, int, str]:
         excess = candidate.usage - requested_memory(candidate.pod)
         return excess <= 0, candidate.pod.spec.priority or 0, -excess, candidate.pod.metadata.uid
 
     return min(_possible(candidates), key=place, default=None)
 
 
-def first_for_disk(candidates: Iterable[Candidate]) -> Candidate | None:
-    """None when nobody has written much."""
+def first_for_disk(candidates: Iterable[EvictionCandidate]) -> EvictionCandidate | None:
+    """None when no pod has written much."""
 
-    def place(candidate: Candidate) -> tuple[int, int, str]:
+    def place(candidate: EvictionCandidate) -> tuple[int, int, str]:
         return candidate.pod.spec.priority or 0, -candidate.usage, candidate.pod.metadata.uid
 
     return min(_possible(candidates), key=place, default=None)
 
 
-def memory_message(candidate: Candidate) -> str:
+def memory_message(candidate: EvictionCandidate) -> str:
     return (
         f"The node was low on resource: memory. Pod was using {candidate.usage}, "
         f"request is {requested_memory(candidate.pod)}, has larger consumption of memory."
     )
 
 
-def disk_message(candidate: Candidate) -> str:
+def disk_message(candidate: EvictionCandidate) -> str:
     return f"The node was low on resource: ephemeral-storage. Pod was using {candidate.usage}."
 
 
@@ -127,6 +127,6 @@ def resident_bytes(pids: Iterable[int]) -> int:
     return total * os.sysconf("SC_PAGE_SIZE")
 
 
-def _possible(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Whom it is right and worth it to end."""
-    return [each for each in candidates if (each.pod.spec.priority or 0) < CRITICAL and each.usage >= WORTH_ENDING]
+def _possible(candidates: Iterable[EvictionCandidate]) -> list[EvictionCandidate]:
+    """Pods that may be evicted, and whose eviction frees a relevant amount."""
+    return [each for each in candidates if (each.pod.spec.priority or 0) < CRITICAL and each.usage >= LEAST_USAGE]

@@ -180,10 +180,10 @@ async def grpc_check(check: GrpcCheck, address: str) -> None:
             if kind in (3, 7):
                 raise ProbeFailed("the gRPC server refused the stream")
             if kind == 0 and length >= 5:
-                said = payload[6] if payload[5:6] == b"\x08" else 0
-                if said == GRPC_STATES.index("SERVING"):
+                status = payload[6] if payload[5:6] == b"\x08" else 0
+                if status == GRPC_STATES.index("SERVING"):
                     return
-                state = GRPC_STATES[said] if said < len(GRPC_STATES) else said
+                state = GRPC_STATES[status] if status < len(GRPC_STATES) else status
                 raise ProbeFailed(f'service unhealthy (responded with "{state}")')
             if kind == 1 and flags & 1:
                 raise ProbeFailed("the gRPC server did not answer the health check")

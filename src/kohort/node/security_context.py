@@ -1,4 +1,4 @@
-"""Whom a container runs as, and what that one may do: its `securityContext`, and the pod's where it says nothing. Pure.
+"""The user and the rights of a container: its `securityContext`, and the pod's for fields that it does not set. Pure.
 
 | field                             | what follows                                                                     |
 |-----------------------------------|----------------------------------------------------------------------------------|
@@ -21,8 +21,8 @@ The group of a container that names a user but no group:
 | is not, in an image                       | 0, as with every container runtime                          |
 | is not, with the machine's own root       | the number of the user: group 0 owns files of the machine   |
 
-An agent that is not root can give nobody other rights than its own. `unenforced` names what of all this, and of fields
-that are not in the table, a node does not do for a pod.
+An agent that is not root can only give its own rights. `unenforced` lists the fields of a pod, of this table and
+others, that the node does not enforce.
 """
 
 import os
@@ -118,7 +118,7 @@ def forbidden_sysctls(pod: NodePod) -> list[str]:
 
 
 def unenforced(pod: NodePod, *, root: bool) -> tuple[str, ...]:
-    """Fields of a pod that this node does not follow; `root` says whether the agent is root."""
+    """Fields of a pod that this node does not enforce; `root` says whether the agent is root."""
     return tuple(dict.fromkeys(_unenforced(pod, root)))
 
 
@@ -157,8 +157,8 @@ def _refuse_root(pod: NodePod, container: NodeContainer, user: int | None, image
     whose = f'(pod: "{of.name}_{of.namespace}({of.uid})", container: {container.name})'
     named = image.config.user.partition(":")[0]
     if named and not named.isdecimal():
-        words = f"container has runAsNonRoot and image has non-numeric user ({named}), cannot verify user is non-root"
-        raise ConfigProblem(f"{words} {whose}")
+        message = f"container has runAsNonRoot and image has non-numeric user ({named}), cannot verify user is non-root"
+        raise ConfigProblem(f"{message} {whose}")
     if user == 0 and not named:
         raise ConfigProblem(f"container's runAsUser breaks non-root policy {whose}")
     if user == 0 or (user is None and os.geteuid() == 0):

@@ -24,7 +24,7 @@ from typing import Final, TypeVar
 from kohort.node import address_blocks, netlink
 from kohort.node.address_blocks import interface_of, table_of
 from kohort.node.pod_addresses import AddressBook
-from kohort.node.pod_network_namespaces import Namespaces, in_thread
+from kohort.node.pod_network_namespaces import NetworkNamespaces, in_thread
 from kohort.node.syscalls import CLONE_NEWNET, enter_namespace
 
 PRIORITY: Final = 30_000
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class ServiceNetwork:
-    def __init__(self, namespaces: Namespaces, addresses: AddressBook, record: Path) -> None:
+    def __init__(self, namespaces: NetworkNamespaces, addresses: AddressBook, record: Path) -> None:
         """`addresses` are those of pods; the `record` says which rule was made, for cleaning up without an agent."""
         self.uid = "services-" + hashlib.sha256(str(record.absolute()).encode()).hexdigest()[:12]
         self._namespaces = namespaces

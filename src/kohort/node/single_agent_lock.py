@@ -1,15 +1,16 @@
-"""One agent for one node: how a second one finds out that it is not wanted.
+"""Ensures that a node has only one agent.
 
-Two agents under one name would each start every pod of the node, and each write over what the other reports. There are
-two ways to get there, and two guards.
+Two agents under one name would each start every pod of the node and overwrite each other's reports. This can happen in
+two ways, and there is a guard for each.
 
 *The same directory.* The kernel locks it for one process, and the lock goes with the process, however that ends.
 
 *The same name, from another directory or another machine.* A directory has an identity, drawn when it is first used,
-and every renewal of the node's lease carries it in an annotation (the holder of such a lease is by custom the node's
-name, which tells nobody apart). Whoever finds the identity of another watches the lease for longer than a renewal
-takes. If it is renewed the other one lives. If it is not, or if its last agent has taken its identity away when it
-left, the name is free. An agent that comes back to its directory finds its own identity and waits for nothing.
+and every renewal of the node's lease carries it in an annotation (the holder of such a lease is by convention the
+node's name, which is the same for all agents). An agent that finds another identity watches the lease for longer than
+the interval between renewals. If the lease is renewed, another agent runs. If it is not, or if the last agent has
+removed its identity when it stopped, the name is free. An agent that is restarted in its directory finds its own
+identity and does not wait.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from kohort.kube.resources import LEASES
 from kohort.objects.json_types import JsonObject
 
 AGENT: Final = "node.kohort.dev/agent"
-"""The annotation of a lease: whose it is; empty when its agent has left."""
+"""The annotation of a lease with the identity of its agent; empty when the agent has stopped."""
 NAMESPACE: Final = "kube-node-lease"
 LOCK: Final = "agent.lock"
 RENEWAL_SECONDS: Final = 10.0
@@ -40,11 +41,11 @@ _log = Log(part="node")
 
 
 class NodeTaken(Exception):
-    """Another agent is there; the message says which and what to do."""
+    """Another agent runs this node; the message says which and what to do."""
 
 
 def lock(directory: Path) -> int:
-    """Have a directory alone; the descriptor to close when it is given back. Raises NodeTaken."""
+    """Lock a directory; returns the descriptor to close to unlock it. Raises NodeTaken."""
     descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -61,7 +62,7 @@ def lock(directory: Path) -> int:
 
 
 def identity(directory: Path) -> str:
-    """What tells the agents of this directory from all others."""
+    """Identifies the agents of this directory."""
     path = directory / "records" / "agent"
     with contextlib.suppress(FileNotFoundError):
         if found := path.read_text().strip():
@@ -77,7 +78,7 @@ async def check(client: Client, name: str, own: str) -> None:
     seen = await _lease(client, name)
     if seen is None or not _may_be_anothers(seen, own):
         return
-    _log.warning("the node had another agent; watching whether it is still there", node=name)
+    _log.warning("the lease of this node names another agent; watching whether that agent renews it", node=name)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + WATCH_SECONDS
     while loop.time() < deadline:
@@ -109,15 +110,15 @@ def _renewed(lease: JsonObject) -> str:
 
 
 async def _lease(client: Client, name: str) -> JsonObject | None:
-    """As the API server has it; one that does not answer is asked again."""
+    """The lease as the API server has it; retries while the API server does not answer."""
     while True:
         try:
             found: JsonObject | None = await client.find(LEASES, name, NAMESPACE)
             return found
         except OSError as problem:
-            _log.warning("the API server does not answer", problem=str(problem))
+            _log.warning("failed to reach the API server", problem=str(problem))
         except ApiError as problem:
             if problem.code < 500:
-                _log.warning("the lease of the node cannot be read", node=name, problem=str(problem))
+                _log.warning("failed to read the lease of the node", node=name, problem=str(problem))
                 return None
         await asyncio.sleep(1.0)

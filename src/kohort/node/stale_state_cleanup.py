@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kohort.node import emptydir, service_network
 from kohort.node.pod_addresses import release_recorded
-from kohort.node.pod_network_namespaces import Namespaces
+from kohort.node.pod_network_namespaces import NetworkNamespaces
 from kohort.node.runtimes.process.leftover_processes import end_processes
 
 
@@ -19,7 +19,7 @@ async def end(directory: Path) -> int:
     there. Raises OSError when a process does not end."""
     pods = await end_processes(directory / "runtime")
     unmount_volumes(directory)
-    Namespaces(directory / "networks").remove_all()
+    NetworkNamespaces(directory / "networks").remove_all()
     records = directory / "records"
     service_network.remove_recorded(records / "service-network", records / "addresses")
     for record in (records / "addresses", records / "service-addresses"):

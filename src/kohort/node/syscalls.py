@@ -25,7 +25,7 @@ _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x02, 0x10
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Failed(OSError):
+class SyscallFailed(OSError):
     """A call to the kernel has failed; the message says which and why."""
 
 
@@ -35,11 +35,11 @@ class _OpenHow(ctypes.Structure):
 
 def checked(result: int, what: str) -> None:
     if result != 0:
-        raise Failed(f"{what}: {os.strerror(ctypes.get_errno())}")
+        raise SyscallFailed(f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "", *, what: str = "") -> None:
-    """Raises Failed, which names `what` or the target."""
+    """Raises SyscallFailed, which names `what` or the target."""
     result = libc.mount(
         os.fsencode(source), os.fsencode(target), kind.encode() or None, flags, os.fsencode(options) or None
     )
@@ -47,7 +47,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def enter_namespace(path: str, kind: int) -> None:
-    """Move this thread into the namespace at `path`. Raises Failed."""
+    """Move this thread into the namespace at `path`. Raises SyscallFailed."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         checked(libc.setns(handle, kind), f"setns {path}")
@@ -92,7 +92,7 @@ def make_in_root(root: int, path: str, *, directory: bool, links: int = 40) -> i
 
 
 def _link_target(name: str, directory: int) -> str:
-    """Empty if it is no link."""
+    """Empty if it is not a link."""
     try:
         return os.readlink(name, dir_fd=directory)
     except OSError:

@@ -1,4 +1,4 @@
-"""Termination messages of containers: what is read of a file that a container may have filled with anything.
+"""Reads termination messages of containers. The container writes the file, so it may hold anything.
 
 | source                                     | at most                        |
 |--------------------------------------------|--------------------------------|

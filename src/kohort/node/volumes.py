@@ -1,4 +1,4 @@
-"""The volumes of a pod as directories of this machine.
+"""Provides the volumes of pods as directories of this machine.
 
 Content that follows the API (configuration, secrets, tokens, the pod's own labels) is written to a fresh directory
 that a symlink is then pointed at: readers see the old content or the new, never a mixture.
@@ -64,10 +64,10 @@ class Content(msgspec.Struct, frozen=True):
 
     data: dict[str, bytes]
     binary: dict[str, bytes] = {}
-    """The part of a ConfigMap that is no text."""
+    """`binaryData` of a ConfigMap."""
 
 
-class Sources:
+class ConfigSources:
     """ConfigMaps and Secrets by name, remembered for a while."""
 
     def __init__(self, client: Client) -> None:
@@ -107,7 +107,7 @@ class Sources:
 
 
 class PodVolumes:
-    def __init__(self, client: Client, sources: Sources, machine: Machine, images: Path) -> None:
+    def __init__(self, client: Client, sources: ConfigSources, machine: Machine, images: Path) -> None:
         self._client = client
         self._images = images
         self._sources = sources
@@ -124,8 +124,8 @@ class PodVolumes:
             try:
                 found[volume.name] = await self._provide(pod, volume, place, facts)
             except (ConfigProblem, ApiError, OSError) as problem:
-                words = problem.message if isinstance(problem, ApiError) else str(problem)
-                raise MountProblem(f'MountVolume.SetUp failed for volume "{volume.name}" : {words}') from problem
+                message = problem.message if isinstance(problem, ApiError) else str(problem)
+                raise MountProblem(f'MountVolume.SetUp failed for volume "{volume.name}" : {message}') from problem
         return found
 
     async def _provide(self, pod: NodePod, volume: Volume, place: Path, facts: Mapping[str, str]) -> str:
@@ -249,15 +249,15 @@ def mounts_of(
             try:
                 source = _inside(source, below, make=mount.name not in images)
             except (ValueError, OSError) as problem:
-                words = f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}"'
-                raise MountProblem(f"{words}: {problem}") from None
+                message = f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}"'
+                raise MountProblem(f"{message}: {problem}") from None
         found.append(Mount(source, mount.mount_path, mount.read_only or mount.name in read_only))
     return tuple(found)
 
 
 def _inside(volume: str, below: str, *, make: bool) -> str:
     """A part of a volume, made if it is not there and the volume is not an image. Links that lead out of it are not
-    followed: whoever may write to the volume could have any file of the machine. Raises ValueError."""
+    followed: a pod that may write to the volume could read any file of the machine. Raises ValueError."""
     base = os.path.realpath(volume)
     found = os.path.realpath(os.path.join(base, below))
     if ".." in Path(below).parts or below.startswith("/") or os.path.commonpath((base, found)) != base:

@@ -12,7 +12,7 @@ from kohort.kube.resources import EVENTS, PODS
 from kohort.node.address_blocks import LOOPBACK_POOL
 from kohort.node.agent import Agent, NodeOptions
 from kohort.node.cgroups import Cgroups
-from kohort.node.checkpoint import Witness, nobody
+from kohort.node.checkpoint import WriteObserver, unobserved
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.pod_network import AddressPlan
 from kohort.node.runtimes.simulated import SimulatedRuntime
@@ -116,19 +116,19 @@ async def node(
     directory: Path,
     *,
     tree: bool = False,
-    witness: Witness = nobody,
+    observer: WriteObserver = unobserved,
     gates: Callable[[], str] = lambda: "",
     parts: tuple[str, ...] = (),
     **capacity: str,
 ) -> AsyncIterator[Bench]:
-    """With `tree`, pods have cgroups; `witness` is told of every write to them; `gates` are asked at every start;
+    """With `tree`, pods have cgroups; `observer` is told of every write to them; `gates` are asked at every start;
     `parts` of a cluster are there as well."""
     runtime, agents = SimulatedRuntime(), list[Agent]()
 
     def register(manager: Manager) -> None:
         addresses = AddressBook(LOOPBACK_POOL.first_choice("tests"))
         turned = NodeGates.parse(gates())
-        cgroups = Tree(directory / "cgroups", witness) if tree else None
+        cgroups = Tree(directory / "cgroups", observer) if tree else None
         if cgroups is not None:
             make_private_directory(directory)
             cgroups.prepare()

@@ -43,8 +43,8 @@ async def resized(bench: Bench, dying: Dying, policy: list[JsonObject]) -> JsonO
         terminationGracePeriodSeconds=1,
     )
     await bench.until(lambda: bench.phase() == "Running")
-    bench.agent.allocations._allocated._witness = dying
-    bench.agent.allocations._actuated._witness = dying
+    bench.agent.allocations._allocated._observer = dying
+    bench.agent.allocations._actuated._observer = dying
     dying.armed = True
     await bench.resize({"containers": [{"name": "c", "resources": AFTER}], "resources": LEVEL_AFTER})
     await bench.until(lambda: dying.dead.is_set() or finished(bench))
@@ -76,7 +76,7 @@ def finished(bench: Bench) -> bool:
 
 async def attempt(directory: Path, policy: list[JsonObject], point: int) -> tuple[JsonObject, Dying]:
     dying = Dying(point)
-    async with node(directory, tree=True, witness=dying) as bench:
+    async with node(directory, tree=True, observer=dying) as bench:
         return await resized(bench, dying, policy), dying
 
 

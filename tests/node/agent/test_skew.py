@@ -107,11 +107,11 @@ async def test_k12_a_resize_that_nobody_has_accepted_is_infeasible_after_the_gat
 async def test_k12_a_resize_that_was_cut_short_stays_where_it_is_while_the_gate_is_off(tmp_path: Path) -> None:
     gates, broken = "", {"cpu.max"}
 
-    def witness(kind: str, path: Path, content: str) -> None:
+    def observer(kind: str, path: Path, content: str) -> None:
         if path.name in broken and path.parent.name.startswith("pod") and content == "60000 100000":
             raise OSError("refused by the kernel")
 
-    async with node(tmp_path, tree=True, witness=witness, gates=lambda: gates) as bench:
+    async with node(tmp_path, tree=True, observer=observer, gates=lambda: gates) as bench:
         uid = await running(bench, resources=LEVEL)
         await bench.resize({"resources": MORE})
         await bench.until(lambda: bench.conditions().get("PodResizeInProgress", {}).get("reason") == "Error")
@@ -170,11 +170,11 @@ async def test_k25_without_its_api_server_a_node_keeps_its_word_and_goes_on(tmp_
 async def test_k26_what_cannot_be_updated_is_told_and_tried_again(tmp_path: Path) -> None:
     broken: set[str] = {"c"}
 
-    def witness(kind: str, path: Path, content: str) -> None:
+    def observer(kind: str, path: Path, content: str) -> None:
         if path.parent.name in broken and path.name == "cpu.weight" and content == "40":
             raise OSError("update of a running container is not supported")
 
-    async with node(tmp_path, tree=True, witness=witness) as bench:
+    async with node(tmp_path, tree=True, observer=observer) as bench:
         uid = await running(bench)
         await bench.resize({"containers": [{"name": "c", "resources": {"requests": {"cpu": "300m"}}}]})
         await bench.until(lambda: bench.conditions().get("PodResizeInProgress", {}).get("reason") == "Error")

@@ -49,7 +49,7 @@ async def test_w9_the_age_of_a_wait_survives_the_agent(tmp_path: Path) -> None:
 
 async def test_w12_a_resize_is_called_complete_after_its_last_write(tmp_path: Path) -> None:
     happened: list[str] = []
-    async with node(tmp_path, tree=True, witness=lambda kind, path, content: happened.append(path.name)) as bench:
+    async with node(tmp_path, tree=True, observer=lambda kind, path, content: happened.append(path.name)) as bench:
         await run(bench, "p", {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}})
         noted = bench.agent.recorder.normal
 
@@ -68,11 +68,11 @@ async def test_w12_a_resize_is_called_complete_after_its_last_write(tmp_path: Pa
 async def test_w13_nothing_starts_while_the_pods_cgroup_could_not_be_written(tmp_path: Path) -> None:
     broken: set[str] = set()
 
-    def witness(kind: str, path: Path, content: str) -> None:
+    def observer(kind: str, path: Path, content: str) -> None:
         if path.name in broken and path.parent.name.startswith("pod"):
             raise OSError("refused by the kernel")
 
-    async with node(tmp_path, tree=True, witness=witness) as bench:
+    async with node(tmp_path, tree=True, observer=observer) as bench:
         sizes = {"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}}
         uid = await run(bench, "p", sizes, resizePolicy=RESTART)
         broken.add("memory.max")

@@ -7,7 +7,7 @@ import pytest
 from tests.builders import pod, service
 
 from kohort.kube.informer import Informer
-from kohort.node.names.name_directory import Directory
+from kohort.node.names.name_directory import NameDirectory
 from kohort.node.service_network import ServiceNetwork
 from kohort.objects.core import Service
 from kohort.objects.discovery import EndpointSlice
@@ -28,9 +28,9 @@ class Known(Generic[T]):
     def on_change(self, handler: Callable[[T | None, T | None], None]) -> None: ...
 
 
-def directory(network: ServiceNetwork | None) -> Directory:
+def directory(network: ServiceNetwork | None) -> NameDirectory:
     kubernetes = service("kubernetes").namespaced("default").but("spec.clusterIP", "10.96.0.1").as_view(Service)
-    return Directory(
+    return NameDirectory(
         cast("Informer[Service]", Known(kubernetes)),
         cast("Informer[EndpointSlice]", Known[EndpointSlice]()),
         list,

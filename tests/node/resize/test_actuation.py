@@ -168,7 +168,7 @@ async def test_w10_what_cannot_be_remembered_is_not_accepted(tmp_path: Path) -> 
     def full(kind: str, path: Path, content: str) -> None:
         raise OSError("no space left")
 
-    machine.allocations._allocated._witness = full
+    machine.allocations._allocated._observer = full
     with pytest.raises(OSError, match="no space"):
         decide(machine.allocations, AFTER, [], ROOM)
     held = machine.allocations.allocated("u1")

@@ -34,7 +34,7 @@ def test_a_resize_that_cannot_be_recorded_leaves_those_after_it_undecided(tmp_pa
     def disk_full(kind: str, path: Path, content: str) -> None:
         raise OSError("no space left")
 
-    allocations._allocated._witness = disk_full
+    allocations._allocated._observer = disk_full
     wanted = [sized("a", c1="800m"), sized("b", c1="200m")]
     with pytest.raises(OSError, match="no space"):
         list(allocations.decide_and_allocate({"a": "", "b": ""}, wanted, NODE))

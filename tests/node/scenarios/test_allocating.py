@@ -209,7 +209,7 @@ def test_h23_a_record_is_rewritten_only_when_it_changes(tmp_path: Path) -> None:
     checkpoint = Checkpoint(path, Allocated, lambda kind, place, content: written.append(kind))
     checkpoint.put("u1", held(BEFORE))
     checkpoint.put("u1", held(BEFORE))
-    assert written == ["checkpoint", "rename"] and checkpoint.get("nobody") is None
+    assert written == ["checkpoint", "rename"] and checkpoint.get("unobserved") is None
     path.write_text("{}")
     path.with_suffix(".previous").unlink(missing_ok=True)
     with pytest.raises(Corrupt):

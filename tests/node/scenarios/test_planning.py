@@ -174,7 +174,7 @@ def test_j13t_what_has_ended_is_not_updated_but_its_pod_is(kind: str) -> None:
 async def test_j14t_each_resource_is_recorded_when_it_is_done(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.run(sized(c1=OWN))
-    machine.cgroups._witness = _refusing("c1/cpu.max")
+    machine.cgroups._observer = _refusing("c1/cpu.max")
     with pytest.raises(ActuationFailed):
         await machine.resize(sized(c1="200m/200Mi:200m/200Mi"))
     actuated = machine.allocations.actuated("u1")
@@ -186,7 +186,7 @@ async def test_j14t_each_resource_is_recorded_when_it_is_done(tmp_path: Path) ->
 async def test_j16t_a_failure_with_memory_leaves_cpu_alone(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.run(sized(c1=OWN))
-    machine.cgroups._witness = _refusing("c1/memory.max")
+    machine.cgroups._observer = _refusing("c1/memory.max")
     with pytest.raises(ActuationFailed, match="refused by the kernel"):
         await machine.resize(sized(c1="200m/200Mi:200m/200Mi"))
     files = machine.files(sized(c1=OWN))
@@ -196,11 +196,11 @@ async def test_j16t_a_failure_with_memory_leaves_cpu_alone(tmp_path: Path) -> No
 
 
 def _refusing(place: str):  # type: ignore[no-untyped-def]
-    def witness(kind: str, path: Path, content: str) -> None:
+    def observer(kind: str, path: Path, content: str) -> None:
         if str(path).endswith(place):
             raise OSError("refused by the kernel")
 
-    return witness
+    return observer
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ async def test_w23_usage_is_read_when_it_is_needed_and_again_before_the_last_ste
         if place == path / "memory.high" and content != "max":
             (path / "memory.current").write_text(str(60 << 20))
 
-    machine.cgroups._witness = grows_meanwhile
+    machine.cgroups._observer = grows_meanwhile
     with pytest.raises(ActuationFailed, match="below current usage"):
         await machine.resize(sized(c1="-:-/50Mi"))
     assert (path / "memory.max").read_text() == str(100 << 20), "it would have been killed"

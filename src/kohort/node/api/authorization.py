@@ -1,8 +1,9 @@
 """Who may use the node's API: decided by the cluster's authorizer, as a kubelet does it.
 
-A client certificate, signed by the cluster's authority, only says who somebody is (CN is the user, O the groups). What
-that user may do, the API server is asked with a SubjectAccessReview. No user name is special: certificates for any name
-can be requested from a cluster. Only the group `system:masters` needs no question, as it may do everything everywhere.
+A client certificate, signed by the cluster's authority, only identifies the user (CN is the name, O the groups).
+Whether the user may do something, the API server decides in answer to a SubjectAccessReview. No user name is special:
+certificates for any name can be requested from a cluster. Only the group `system:masters` needs no question, as it may
+do everything everywhere.
 
 | path                                  | verb     | resource        |
 |---------------------------------------|----------|-----------------|

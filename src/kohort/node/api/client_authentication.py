@@ -16,8 +16,8 @@ LIFE: Final = timedelta(days=3650)
 
 
 async def reachable_name(name: str, address: str) -> str:
-    """What an API server may dial: the node's name if it leads here, else the address. API servers prefer the name
-    unless they are told otherwise, and a name that nobody knows would cut the node off."""
+    """What the node reports as its host name: its name if that resolves to this machine, else its address. API servers
+    prefer the name by default, and could not reach the node if it did not resolve."""
     loop = asyncio.get_running_loop()
     with contextlib.suppress(OSError, TimeoutError):
         found = await asyncio.wait_for(loop.getaddrinfo(name, None, family=socket.AF_INET), LOOKUP_SECONDS)

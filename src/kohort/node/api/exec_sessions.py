@@ -1,6 +1,6 @@
-"""Commands in containers, and containers themselves, as somebody far away talks to them.
+"""Exec and attach: sessions between clients of the API server and processes in containers.
 
-Whatever the wire is, there are five channels: what goes in, two that come out, the outcome, and the size of the window.
+Every protocol has five channels: standard input, output and error, the outcome, and the size of the terminal.
 A WebSocket carries them as messages that begin with the channel's number, SPDY as streams with names. Since version 4
 the outcome is a Status object; before, it is the message of a failure, and nothing at all for a success.
 """
@@ -57,9 +57,9 @@ class Channels(Protocol):
     async def close(self) -> None: ...
 
 
-async def serve_session(request: web.Request, begin: Begin, *, tells_code: bool = True) -> web.StreamResponse:
-    """Upgrade as the client asks for it, begin, and carry everything both ways until the end. Without `tells_code` the
-    end is a success whatever the exit code: who looks at a container has not failed when it has."""
+async def serve_session(request: web.Request, begin: Begin, *, reports_exit_code: bool = True) -> web.StreamResponse:
+    """Upgrade the connection as the client asks for it, begin the session, and carry data both ways until its end.
+    Without `reports_exit_code` the session ends with success: attaching has not failed when the container has."""
     if not asks_for_spdy(request):
         messages = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=MAX_MESSAGE, compress=False)
         if not messages.can_prepare(request).ok:
@@ -67,7 +67,7 @@ async def serve_session(request: web.Request, begin: Begin, *, tells_code: bool 
         await messages.prepare(request)
         protocol = messages.ws_protocol or ""
         channels = TextChannels(messages) if ".base64." in f".{protocol}" else MessageChannels(messages)
-        await _talk(channels, begin, _wanted(request.query), Outcome(tells_code, _has_status(protocol)))
+        await _talk(channels, begin, _wanted(request.query), Outcome(reports_exit_code, _has_status(protocol)))
         return messages
     offered = offered_versions(request)
     version = next((each for each in SPDY_VERSIONS if each in offered), "")
@@ -77,21 +77,21 @@ async def serve_session(request: web.Request, begin: Begin, *, tells_code: bool 
     await upgraded.begin(request)
     streams = StreamChannels(SpdyConnection(upgraded), _expected(request.query, version))
     if await streams.complete():
-        await _talk(streams, begin, _wanted(request.query), Outcome(tells_code, _has_status(version)))
+        await _talk(streams, begin, _wanted(request.query), Outcome(reports_exit_code, _has_status(version)))
     await streams.close()
     return upgraded
 
 
 class Outcome(NamedTuple):
-    """How a client is told the end of a session."""
+    """How the end of a session is reported to the client."""
 
-    tells_code: bool
+    reports_exit_code: bool
     """Whether an exit code other than 0 is a failure."""
     has_status: bool
     """Whether the client reads Status objects."""
 
     def of_exit(self, code: int) -> bytes:
-        return self._encoded(_exit_status(code if self.tells_code else 0))
+        return self._encoded(_exit_status(code if self.reports_exit_code else 0))
 
     def of_problem(self, problem: str) -> bytes:
         return self._encoded(_failed(problem))
@@ -238,8 +238,8 @@ async def _to_client(channels: Channels, session: Session, wanted: frozenset[int
     while (message := await session.read()) is not None:
         channel, data = message
         if channel == ERROR:
-            if words := outcome.of_exit(int(data)):
-                await channels.send(ERROR, words)
+            if outcome_text := outcome.of_exit(int(data)):
+                await channels.send(ERROR, outcome_text)
             return
         if channel in wanted:
             await channels.send(channel, data)

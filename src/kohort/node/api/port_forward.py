@@ -102,7 +102,7 @@ async def _carry_pair(data: Stream, error: Stream, connect: Connect) -> None:
 
 
 async def _both_ways(data: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Until the pod has said its last word: a client that has may still be waiting for the answer."""
+    """Until the pod closes its side: a client that has closed its own may still wait for the answer."""
 
     async def inward() -> None:
         with contextlib.suppress(OSError):

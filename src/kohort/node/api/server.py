@@ -128,7 +128,7 @@ class NodeApi:
         if not run.running or run.instance is None:
             return web.Response(status=400, text=f'container "{name}" is not running')
         inside = run.instance.id
-        return await serve_session(request, lambda: self._agent.runtime.attach(inside), tells_code=False)
+        return await serve_session(request, lambda: self._agent.runtime.attach(inside), reports_exit_code=False)
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         pod = self._record(request)

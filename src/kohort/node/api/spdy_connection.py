@@ -1,8 +1,8 @@
 """A SPDY connection from the node's side: streams that a client opens, over whatever carries bytes.
 
-API servers before 1.36, and clients that are told to, ask for `Upgrade: SPDY/3.1`: the HTTP connection itself carries
-the frames. kubectl forwards ports by putting the same frames into the messages of a WebSocket. `Carrier` is what both
-have in common.
+API servers before 1.36, and clients that are configured so, ask for `Upgrade: SPDY/3.1`: the HTTP connection itself
+carries the frames. kubectl forwards ports by putting the same frames into the messages of a WebSocket. `Carrier` is
+what both have in common.
 """
 
 import asyncio

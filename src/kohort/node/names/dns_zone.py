@@ -4,11 +4,12 @@
 |------------------------------------------------|-------|--------------------------------------------------------|
 | `svc.ns.svc.cluster.local`                     | A     | the service's address; if headless, those of its pods  |
 | `host.svc.ns.svc.cluster.local`                | A     | one pod of a headless service                          |
-| `_port._proto.svc.ns.svc.cluster.local`        | SRV   | ports, and the names of those who listen on them       |
+| `_port._proto.svc.ns.svc.cluster.local`        | SRV   | ports, and the names of pods that listen on them       |
 | `svc.ns.svc.cluster.local` with externalName   | CNAME | that name                                              |
 | `4.3.2.1.in-addr.arpa`                         | PTR   | the name of an address that is known                   |
 
-A name below the cluster's domain that is not here does not exist. Any other name is somebody else's to answer.
+A name below the cluster's domain that is not here does not exist. All other names are forwarded to the machine's name
+servers.
 """
 
 from collections import defaultdict

@@ -35,7 +35,7 @@ RETRY_SECONDS = 1.0
 _log = Log(part="node")
 
 
-class Directory:
+class NameDirectory:
     def __init__(
         self,
         services: Informer[Service],

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kohort.node.admission_checks import Rejection, mismatch
-from kohort.node.checkpoint import Checkpoint, Witness, nobody
+from kohort.node.checkpoint import Checkpoint, WriteObserver, unobserved
 from kohort.node.views import Actuated
 from kohort.objects.pods import Pod
 from kohort.resources import SPEC, pod_level_set, requests
@@ -20,9 +20,9 @@ NOT_SUPPORTED = "PodLevelResourcesNotSupported"
 
 
 class Allocations:
-    def __init__(self, directory: Path, witness: Witness = nobody) -> None:
-        self._allocated = Checkpoint(directory / "allocated.json", Allocated, witness)
-        self._actuated = Checkpoint(directory / "actuated.json", Actuated, witness)
+    def __init__(self, directory: Path, observer: WriteObserver = unobserved) -> None:
+        self._allocated = Checkpoint(directory / "allocated.json", Allocated, observer)
+        self._actuated = Checkpoint(directory / "actuated.json", Actuated, observer)
 
     @property
     def recovered_from_previous(self) -> bool:

@@ -176,7 +176,8 @@ def _update(allocated: Pod, change: Change, resource: str, settings: Settings, *
 
 
 def _keeping_limits(wanted: CgroupValues, held: CgroupValues) -> CgroupValues:
-    """A limit of the pod is never taken away: the API does not allow it, so its absence means nobody declared one."""
+    """A limit of the pod is never taken away: the API does not allow it, so its absence means that none was
+    declared."""
     return msgspec.structs.replace(
         wanted,
         memory_max=held.memory_max if wanted.memory_max is None else wanted.memory_max,

@@ -1,1 +1,1 @@
-"""What runs containers: `process` as processes of this machine, `simulated` not at all, for tests."""
+"""Container runtimes: `process` runs containers as processes of this machine; `simulated` runs nothing, for tests."""

@@ -1,9 +1,9 @@
-"""Places to mount on in directories that belong to somebody else.
+"""Makes mount points in directories in which the process may create nothing.
 
 A container with the machine's own root may want a volume at `/data`, where there is nothing to mount on. A user who is
 not root may not make it, and root should not leave it behind on the machine. So the
 nearest directory that is there is covered with one in memory that holds everything that it held, link by link and mount
-by mount; in that one anything can be made, and nobody else sees it. The root itself cannot be covered: it is put
+by mount; in that one anything can be made, and no other process sees it. The root itself cannot be covered: it is put
 together elsewhere, and becomes the root of the process.
 """
 
@@ -28,7 +28,7 @@ def nearest(path: str) -> str:
 
 
 def open_up(directory: str, mount: Mount, stage: str) -> None:
-    """Let anything be made in a directory; `stage` is one that nobody else uses. Raises OSError."""
+    """Let anything be made in a directory; `stage` is one that no other process uses. Raises OSError."""
     opened.add(directory)
     if directory == "/":
         _open_up_root(mount, stage)

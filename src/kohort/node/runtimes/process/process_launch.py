@@ -1,6 +1,6 @@
-"""Starting a process: namespaces, root file system, cgroup, user, rights, and the program.
+"""Starts a process: namespaces, root file system, cgroup, user, rights, and the program.
 
-What needs rights that are not there is left out in this order of importance: a cgroup or a network namespace that was
+What the agent has no right to do is left out, by this order of importance: a cgroup or a network namespace that was
 asked for must be entered; mounts are made in a mount namespace of its own, as root or in a user namespace; if neither
 is permitted the process runs without its mounts. A seccomp profile that was asked for must be applied. What was left
 out is returned, so that it can be reported.
@@ -68,8 +68,8 @@ def spawn(launch: Launch, stdin: int, stdout: int, stderr: int, within: int = 0)
     except OSError as problem:
         raise CannotRun(f'exec: "{command[0]}": {problem.strerror or problem}') from None
     except subprocess.SubprocessError as problem:  # which does not say what went wrong
-        words = os.read(complaints, LONGEST_COMPLAINT).decode(errors="replace") or str(problem)
-        raise CannotStart(f'cannot prepare "{command[0]}": {words}') from None
+        message = os.read(complaints, LONGEST_COMPLAINT).decode(errors="replace") or str(problem)
+        raise CannotStart(f'cannot prepare "{command[0]}": {message}') from None
     except ValueError as problem:  # a NUL byte somewhere
         raise CannotStart(f'cannot start "{command[0]}": {problem}') from None
     finally:

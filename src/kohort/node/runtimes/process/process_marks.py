@@ -1,7 +1,7 @@
-"""Which processes belong to a container, wherever they have gone.
+"""Finds the processes of a container, also those that have left its process group or lost their parent.
 
-A process that starts a session of its own is in no group of its container any more, and one whose parent has ended is
-nobody's child but the supervisor's. What both keep is their environment: every process of a container is started with a
+A process that starts a session of its own is in no group of its container any more, and one whose parent has ended
+becomes a child of the supervisor. What both keep is their environment: every process of a container is started with a
 mark in it, and so is every command that is executed there, and all that they start have it from them. The kernel shows
 the environment that a program was started with, so changing it later hides nothing. A process that was started with an
 environment in which the mark is missing is still found while its ancestors live, as their descendant.
@@ -67,7 +67,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _with_mark(own: bytes) -> list[int]:
-    """Those that have ended show no environment, even while nobody has asked how."""
+    """Zombies are not found: they have no environment any more."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdecimal():

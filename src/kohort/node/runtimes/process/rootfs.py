@@ -6,7 +6,7 @@ afterwards (`pivot_root`; a process that may call `chroot` could leave a mere `c
 (`/var/run -> /run`); they are followed inside of it only.
 
 *With the machine's own root*, mounts are made in place, invisible to all others. Where there is nothing to mount on,
-the nearest directory that is there is covered with one in memory that shows the same content (`openings`).
+the nearest directory that is there is covered with one in memory that shows the same content (`mount_points`).
 
 Where the kernel has no overlays for us, the image is mounted read-only, with /tmp, /var/tmp and /run in memory: several
 containers may use it, so none may change it. What could not be done as asked is returned, to be reported.
@@ -33,7 +33,7 @@ from kohort.node.syscalls import (
     MS_REC,
     MS_RELATIME,
     MS_REMOUNT,
-    Failed,
+    SyscallFailed,
     checked,
     libc,
     make_in_root,
@@ -113,7 +113,7 @@ def enter_image(launch: Launch) -> list[str]:
 
 def _layer(launch: Launch) -> str:
     if not launch.layer and not launch.log:
-        raise Failed("a container with files of its own needs a directory for them")
+        raise SyscallFailed("a container with files of its own needs a directory for them")
     return launch.layer or f"{launch.log}.layer"
 
 
@@ -126,7 +126,7 @@ def _layered(launch: Launch, stage: str) -> list[str]:
     try:
         _overlay(launch.root, upper, work, stage, flags)
         return []
-    except Failed:  # this file system may not be able to hold a layer; memory is
+    except SyscallFailed:  # this file system may not be able to hold a layer; memory is
         pass
     memory = os.path.join(_layer(launch), "memory")
     os.makedirs(memory, exist_ok=True)
@@ -177,11 +177,11 @@ def _kernel_files(launch: Launch, root: int) -> list[str]:
             if place:
                 try:
                     mount(kind, place, kind, flags)
-                except Failed as problem:
+                except SyscallFailed as problem:
                     notes.append(f"{name} is the machine's own ({problem})")
-                    with contextlib.suppress(Failed):
+                    with contextlib.suppress(SyscallFailed):
                         mount(name, place, "", MS_BIND | MS_REC)
-    with _place(root, "/sys/fs/cgroup") as place, contextlib.suppress(Failed):
+    with _place(root, "/sys/fs/cgroup") as place, contextlib.suppress(SyscallFailed):
         if place and os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
             read_only = 0 if launch.privileged else MS_RDONLY
             mount("cgroup2", place, "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC | read_only)
@@ -216,7 +216,7 @@ def _devices(launch: Launch, place: str) -> None:
             ("pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"),
         ):
             os.mkdir(name, 0o755, dir_fd=dev)
-            with contextlib.suppress(Failed):
+            with contextlib.suppress(SyscallFailed):
                 mount(kind, f"{_path(dev)}/{name}", kind, flags, options)
         os.symlink("pts/ptmx", "ptmx", dir_fd=dev)
 
@@ -224,13 +224,13 @@ def _devices(launch: Launch, place: str) -> None:
 def _mask(root: int) -> None:
     """Files of the kernel that say too much are empty, and those that change the machine cannot be written."""
     for name in _HIDDEN:
-        with _place(root, name, made=False) as place, contextlib.suppress(Failed):
+        with _place(root, name, made=False) as place, contextlib.suppress(SyscallFailed):
             if place and os.path.isdir(place):
                 mount("tmpfs", place, "tmpfs", MS_RDONLY, "size=0")
             elif place:
                 mount("/dev/null", place, "", MS_BIND)
     for name in _FIXED:
-        with _place(root, name, made=False) as place, contextlib.suppress(Failed):
+        with _place(root, name, made=False) as place, contextlib.suppress(SyscallFailed):
             if place:
                 mount(place, place, "", MS_BIND | MS_REC)
         with _place(root, name, made=False) as place:  # what was just mounted, not what is below it
@@ -276,7 +276,7 @@ def _path(descriptor: int) -> str:
 
 
 def _read_only(place: str) -> int:
-    """What else is forbidden at a mount must be said again, or it cannot be changed."""
+    """The kernel requires that a remount repeats the restrictions that a mount has."""
     return _remounted(place, MS_RDONLY)
 
 
@@ -342,4 +342,4 @@ def named(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        raise Failed(f"{what}: {problem.strerror or problem}") from problem
+        raise SyscallFailed(f"{what}: {problem.strerror or problem}") from problem

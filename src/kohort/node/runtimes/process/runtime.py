@@ -19,9 +19,9 @@ from kohort.node.runtimes.process import process_marks
 from kohort.node.runtimes.process.supervisor_protocol import (
     CONTROL,
     MARKERS,
-    Answer,
-    Ask,
     Connection,
+    SupervisorReply,
+    SupervisorRequest,
     WrongPeer,
     connect,
     frame,
@@ -69,12 +69,12 @@ class ProcessRuntime:
         """Instances of the supervisor. If there never was one, it is not started for this."""
         if self._connection is None and not (self._state / "instances").is_dir():
             return {}
-        answer = await self._ask(Ask("list"))
+        answer = await self._ask(SupervisorRequest("list"))
         self._running |= {each.id for each in answer.instances if each.running}
         return {each.id: each for each in answer.instances}
 
     async def start(self, launch: Launch) -> Instance:
-        answer = await self._ask(Ask("launch", launch=launch))
+        answer = await self._ask(SupervisorRequest("launch", launch=launch))
         if answer.problem:
             raise CannotStart(answer.problem)
         if answer.instances[0].running:
@@ -96,19 +96,19 @@ class ProcessRuntime:
 
     async def signal(self, id: str, number: int) -> None:
         """Send a signal to the process itself; SIGKILL to everything that it has started."""
-        await self._ask(Ask("signal", id, number=number))
+        await self._ask(SupervisorRequest("signal", id, number=number))
 
     def memory_in_use(self, instance: Instance) -> int:
         return resident_bytes([instance.pid, *process_marks.descendants(instance.pid)]) if instance.pid > 0 else 0
 
     async def remove(self, id: str) -> None:
-        await self._ask(Ask("remove", id))
+        await self._ask(SupervisorRequest("remove", id))
 
     async def execute(self, within: str, launch: Launch) -> Session:
-        return await self._session(Ask("execute", within, launch))
+        return await self._session(SupervisorRequest("execute", within, launch))
 
     async def attach(self, id: str) -> Session:
-        return await self._session(Ask("attach", id))
+        return await self._session(SupervisorRequest("attach", id))
 
     async def close(self, *, stop: bool) -> None:
         self._running.clear()
@@ -121,25 +121,25 @@ class ProcessRuntime:
                 if instance.running:
                     await self.signal(id, signal.SIGKILL)
             with contextlib.suppress(ConnectionError, TimeoutError):
-                await self._ask(Ask("stop"))
+                await self._ask(SupervisorRequest("stop"))
                 async with asyncio.timeout(START_SECONDS):
                     await self._connection[0].read()  # until it has gone, and everything with it
         if self._connection is not None:
             self._connection[1].close()
         self._connection = None
 
-    async def _session(self, ask: Ask) -> Session:
+    async def _session(self, ask: SupervisorRequest) -> Session:
         await self._connected()
         reader, writer = await connect(self._state)
         writer.write(frame(CONTROL, msgspec.json.encode(ask)))
         message = await read(reader)
-        answer = Answer("the supervisor has gone") if message is None else _decoded(message[1])
+        answer = SupervisorReply("the supervisor has gone") if message is None else _decoded(message[1])
         if answer.problem:
             writer.close()
             raise CannotStart(answer.problem)
         return SupervisedSession((reader, writer))
 
-    async def _ask(self, ask: Ask) -> Answer:
+    async def _ask(self, ask: SupervisorRequest) -> SupervisorReply:
         async with self._asking:
             for _ in range(2):
                 reader, writer = await self._connected()
@@ -193,8 +193,8 @@ class ProcessRuntime:
         with contextlib.suppress(OSError):
             reader, writer = await connect(self._state)
             try:
-                writer.write(frame(CONTROL, msgspec.json.encode(Ask("watch"))))
-                writer.write(frame(CONTROL, msgspec.json.encode(Ask("list"))))
+                writer.write(frame(CONTROL, msgspec.json.encode(SupervisorRequest("watch"))))
+                writer.write(frame(CONTROL, msgspec.json.encode(SupervisorRequest("list"))))
                 while (message := await read(reader)) is not None:
                     for instance in _decoded(message[1]).instances:
                         self._learn(instance)
@@ -217,5 +217,5 @@ class ProcessRuntime:
                 callback(instance)
 
 
-def _decoded(content: bytes) -> Answer:
-    return msgspec.json.decode(content, type=Answer)
+def _decoded(content: bytes) -> SupervisorReply:
+    return msgspec.json.decode(content, type=SupervisorReply)

@@ -24,7 +24,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.node.syscalls import Failed, checked, libc
+from kohort.node.syscalls import SyscallFailed, checked, libc
 
 ARCHITECTURES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 LAST_KNOWN: Final = 462
@@ -117,9 +117,9 @@ class _Program(ctypes.Structure):
 
 
 def runtime_default(machine: str, capabilities: Collection[str]) -> list[Instruction]:
-    """The filter for a container that has these capabilities. Raises Failed for an architecture without a table."""
+    """The filter for a container with these capabilities. Raises SyscallFailed for an architecture without a table."""
     if machine not in ARCHITECTURES:
-        raise Failed(f"seccomp profile RuntimeDefault is not available for the architecture {machine}")
+        raise SyscallFailed(f"seccomp profile RuntimeDefault is not available for the architecture {machine}")
     column = list(ARCHITECTURES).index(machine)
     found = [
         Instruction(_LOAD, _ARCHITECTURE_OFFSET),
@@ -149,7 +149,7 @@ def encoded(program: list[Instruction]) -> bytes:
 
 def apply(program: bytes) -> None:
     """From here on, this process and all that it starts are filtered. Needs no_new_privs or CAP_SYS_ADMIN. Raises
-    Failed."""
+    SyscallFailed."""
     structure = _Program(len(program) // 8, program)
     checked(libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(structure), 0, 0), "seccomp profile RuntimeDefault")
 

@@ -13,7 +13,7 @@ DRAIN_SECONDS: Final = 0.5
 CHUNK: Final = 65536
 
 
-class Supervised:
+class SupervisedProcess:
     """`listeners` get what it writes and, at the end, its exit code."""
 
     def __init__(self, launch: Launch) -> None:
@@ -25,7 +25,7 @@ class Supervised:
         self.drained = asyncio.Event()
         self.log = LogWriter(launch.log) if launch.log else None
 
-    def tell(self, channel: int, data: bytes) -> None:
+    def send(self, channel: int, data: bytes) -> None:
         for listener in self.listeners:
             listener.write(frame(channel, data))
 
@@ -46,7 +46,7 @@ class Supervised:
             channel = self.sources[source]
             if self.log is not None:
                 self.log.write("stderr" if channel == STDERR else "stdout", data)
-            self.tell(channel, data)
+            self.send(channel, data)
         else:
             self.unfollow(source)
 
@@ -64,7 +64,7 @@ class Supervised:
             self.input = None
 
     async def drain(self) -> None:
-        """Wait for the last words; somebody else may hold the other end."""
+        """Wait for the rest of the output, for a limited time: another process may hold the other end open."""
         if self.sources:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.drained.wait(), DRAIN_SECONDS)

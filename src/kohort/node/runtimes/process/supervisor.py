@@ -1,7 +1,7 @@
-"""The parent of all containers of one node: starts them, keeps their output, sees how they end.
+"""The parent process of all containers of one node: starts them, writes their logs, records how they end.
 
 Run as `python -m kohort.node.runtimes.process.supervisor STATE_DIRECTORY`. It listens on a socket and ends by itself
-when nothing runs and nobody has been connected for a while. It imports little, for it is always there.
+when nothing runs and no agent has been connected for a while. It imports few modules, to use little memory.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ from kohort.node.runtimes.interface import (
 )
 from kohort.node.runtimes.log_files import stamp
 from kohort.node.runtimes.process import process_launch, process_marks
-from kohort.node.runtimes.process.supervised_process import Supervised
+from kohort.node.runtimes.process.supervised_process import SupervisedProcess
 from kohort.node.runtimes.process.supervisor_protocol import (
     CONTROL,
     LONGEST,
     MARKERS,
-    Answer,
-    Ask,
+    SupervisorReply,
+    SupervisorRequest,
     frame,
     listening_socket,
     peer_uid,
@@ -65,8 +65,8 @@ class Kept(msgspec.Struct):
 class Supervisor:
     def __init__(self, state: Path) -> None:
         self._state = state
-        self._containers: dict[str, Supervised] = {}
-        self._by_pid: dict[int, Supervised] = {}
+        self._containers: dict[str, SupervisedProcess] = {}
+        self._by_pid: dict[int, SupervisedProcess] = {}
         self._watchers: set[asyncio.StreamWriter] = set()
         self._connections = 0
         self._leaving = asyncio.Event()
@@ -101,7 +101,7 @@ class Supervisor:
         self._connections += 1
         try:
             while (message := await read(reader)) is not None:
-                ask = msgspec.json.decode(message[1], type=Ask)
+                ask = msgspec.json.decode(message[1], type=SupervisorRequest)
                 if ask.what in ("execute", "attach"):
                     await self._session(ask, reader, writer)
                     return
@@ -117,10 +117,12 @@ class Supervisor:
             self._watchers.discard(writer)
             writer.close()
 
-    def _answer(self, ask: Ask) -> Answer:
+    def _answer(self, ask: SupervisorRequest) -> SupervisorReply:
         match ask.what:
             case "list":
-                return Answer(instances=tuple(each.instance for each in self._containers.values() if each.instance))
+                return SupervisorReply(
+                    instances=tuple(each.instance for each in self._containers.values() if each.instance)
+                )
             case "launch":
                 assert ask.launch is not None
                 return self._launch(ask.launch)
@@ -134,28 +136,28 @@ class Supervisor:
             case "stop":
                 self._stopping = True
                 self._leaving.set()
-        return Answer()
+        return SupervisorReply()
 
-    def _launch(self, launch: Launch) -> Answer:
+    def _launch(self, launch: Launch) -> SupervisorReply:
         known = self._containers.get(launch.id)
         if known is not None and known.instance is not None:
-            return Answer(instances=(known.instance,))
+            return SupervisorReply(instances=(known.instance,))
         try:
-            supervised = Supervised(launch)
+            supervised = SupervisedProcess(launch)
         except OSError as problem:
-            return Answer(f"cannot write the log of a container: {problem}")
+            return SupervisorReply(f"cannot write the log of a container: {problem}")
         try:
             instance = self._start(supervised)
         except CannotRun as problem:
             now = stamp()[:19] + "Z"
             instance = supervised.instance = Instance(launch.id, 0, 0, now, now, CANNOT_RUN, problem=str(problem))
         except (CannotStart, OSError) as problem:
-            return Answer(str(problem))
+            return SupervisorReply(str(problem))
         self._containers[launch.id] = supervised
         self._keep(supervised)
-        return Answer(instances=(instance,))
+        return SupervisorReply(instances=(instance,))
 
-    def _start(self, supervised: Supervised, within: Instance | None = None) -> Instance:
+    def _start(self, supervised: SupervisedProcess, within: Instance | None = None) -> Instance:
         """Start a process, `within` a container if there is one. A container writes to named pipes that it holds open
         itself."""
         launch = supervised.launch
@@ -190,7 +192,7 @@ class Supervisor:
         self._by_pid[pid] = supervised
         return supervised.instance
 
-    def _output(self, supervised: Supervised, channel: int) -> int:
+    def _output(self, supervised: SupervisedProcess, channel: int) -> int:
         if not supervised.launch.log:
             ours, theirs = os.pipe()
             supervised.follow(ours, channel)
@@ -229,7 +231,9 @@ class Supervisor:
 
     # Sessions
 
-    async def _session(self, ask: Ask, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _session(
+        self, ask: SupervisorRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         supervised = self._session_process(ask, writer)
         if supervised is None:
             return
@@ -245,7 +249,7 @@ class Supervisor:
             if started and supervised.instance is not None and supervised.instance.running:
                 self._kill_all(msgspec.structs.replace(supervised.launch, cgroup=""), supervised.instance)
 
-    def _session_process(self, ask: Ask, writer: asyncio.StreamWriter) -> Supervised | None:
+    def _session_process(self, ask: SupervisorRequest, writer: asyncio.StreamWriter) -> SupervisedProcess | None:
         problem = ""
         supervised = self._containers.get(ask.id)
         if supervised is None or supervised.instance is None or not supervised.instance.running:
@@ -253,20 +257,20 @@ class Supervisor:
         elif ask.what == "execute":
             assert ask.launch is not None
             within = supervised.instance
-            supervised = Supervised(ask.launch)
+            supervised = SupervisedProcess(ask.launch)
             supervised.listeners.add(writer)
             try:
                 self._start(supervised, within)
             except CannotStart as refused:
                 problem = str(refused)
-        writer.write(frame(CONTROL, msgspec.json.encode(Answer(problem))))
+        writer.write(frame(CONTROL, msgspec.json.encode(SupervisorReply(problem))))
         return None if problem else supervised
 
-    async def _hear(self, supervised: Supervised, channel: int, data: bytes) -> None:
+    async def _hear(self, supervised: SupervisedProcess, channel: int, data: bytes) -> None:
         if channel == STDIN and supervised.input is not None:
             await asyncio.to_thread(_write_all, supervised.input, data)
         elif channel == CLOSE and (supervised.launch.stdin_once or not supervised.launch.log):
-            supervised.close_input()  # that of a container stays open for the next one who joins, unless told
+            supervised.close_input()  # a container's input stays open for the next client, unless stdinOnce is set
         elif channel == RESIZE and supervised.launch.tty and supervised.input is not None:
             size = msgspec.json.decode(data, type=dict[str, int])
             packed = struct.pack("HHHH", size.get("Height", 24), size.get("Width", 80), 0, 0)
@@ -288,7 +292,7 @@ class Supervisor:
                 code = os.waitstatus_to_exitcode(status)
                 self._later(self._ended(supervised, code if code >= 0 else 128 - code))
 
-    async def _ended(self, supervised: Supervised, code: int, *, lost: bool = False) -> None:
+    async def _ended(self, supervised: SupervisedProcess, code: int, *, lost: bool = False) -> None:
         instance = supervised.instance
         assert instance is not None
         if supervised.launch.log:
@@ -300,14 +304,14 @@ class Supervisor:
         supervised.instance = msgspec.structs.replace(
             instance, exit_code=code, ended=stamp()[:19] + "Z", oom_killed=out_of_memory, lost=lost
         )
-        supervised.tell(ERROR, str(code).encode())
+        supervised.send(ERROR, str(code).encode())
         for listener in supervised.listeners:
             with contextlib.suppress(ConnectionError):
                 await listener.drain()
         if supervised.launch.id in self._containers:
             self._keep(supervised)
             for watcher in self._watchers:
-                watcher.write(frame(CONTROL, msgspec.json.encode(Answer(instances=(supervised.instance,)))))
+                watcher.write(frame(CONTROL, msgspec.json.encode(SupervisorReply(instances=(supervised.instance,)))))
 
     async def _end_all(self) -> None:
         """Nothing of a container is left after this."""
@@ -326,7 +330,7 @@ class Supervisor:
     def _file(self, id: str, suffix: str) -> Path:
         return self._state / "instances" / f"{id}{suffix}"
 
-    def _keep(self, supervised: Supervised) -> None:
+    def _keep(self, supervised: SupervisedProcess) -> None:
         assert supervised.instance is not None
         path = self._file(supervised.launch.id, ".json")
         make_private_directory(path.parent)
@@ -342,7 +346,7 @@ class Supervisor:
                 kept = msgspec.json.decode(path.read_bytes(), type=Kept)
             except (OSError, msgspec.MsgspecError):
                 continue
-            supervised = Supervised(kept.launch)
+            supervised = SupervisedProcess(kept.launch)
             supervised.instance = kept.instance
             self._containers[kept.launch.id] = supervised
             if not kept.instance.running:
@@ -357,7 +361,7 @@ class Supervisor:
             handle = os.pidfd_open(kept.instance.pid)
             asyncio.get_running_loop().add_reader(handle, self._foreign_end, handle, supervised)
 
-    def _foreign_end(self, handle: int, supervised: Supervised) -> None:
+    def _foreign_end(self, handle: int, supervised: SupervisedProcess) -> None:
         asyncio.get_running_loop().remove_reader(handle)
         os.close(handle)
         assert supervised.instance is not None

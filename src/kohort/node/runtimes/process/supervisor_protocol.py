@@ -28,7 +28,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Ask(msgspec.Struct, frozen=True):
+class SupervisorRequest(msgspec.Struct, frozen=True):
     """A request. `launch` answers with the instance; `execute` and `attach` go on as a session; `watch` as a stream."""
 
     what: Literal["list", "launch", "signal", "remove", "execute", "attach", "watch", "stop"]
@@ -37,7 +37,7 @@ class Ask(msgspec.Struct, frozen=True):
     number: int = 0
 
 
-class Answer(msgspec.Struct, frozen=True):
+class SupervisorReply(msgspec.Struct, frozen=True):
     problem: str = ""
     instances: tuple[Instance, ...] = ()
 
