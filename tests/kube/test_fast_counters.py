@@ -1,5 +1,7 @@
 """Figures look to a scrape as those of prometheus_client do."""
 
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kohort.kube.fast_counters import Families
@@ -47,3 +49,37 @@ def test_buckets_of_a_histogram_include_their_bounds_and_everything_below() -> N
         'latency_count{verb="get"} 4.0',
         'latency_sum{verb="get"} 4.625',
     ]
+
+
+def test_a_computed_gauge_is_read_at_the_scrape() -> None:
+    families, values = Families(), [1.0]
+    registry = CollectorRegistry()
+    registry.register(families)
+    families.gauge("depth", "Keys", "name").compute(lambda: values[0], "pods")
+    assert registry.get_sample_value("depth", {"name": "pods"}) == 1
+    values[0] = 5.0
+    assert registry.get_sample_value("depth", {"name": "pods"}) == 5
+
+
+def test_equal_labels_share_a_value() -> None:
+    family = Families().counter("requests", "Requests", "verb")
+    assert family.labels("get") is family.labels("get")
+    assert family.labels("get") is not family.labels("list")
+
+
+def test_a_family_without_values_has_no_samples() -> None:
+    families = Families()
+    families.counter("requests", "Requests", "verb")
+    families.histogram("latency", "Seconds", bounds=(1.0,))
+    assert [metric.samples for metric in families.collect()] == [[], []]
+
+
+@given(st.lists(st.floats(0, 100), max_size=50))
+def test_the_last_bucket_has_all_values(values: list[float]) -> None:
+    histogram = Families().histogram("latency", "Seconds", bounds=(1.0, 10.0)).labels()
+    for value in values:
+        histogram.observe(value)
+    buckets = dict(histogram.cumulated())
+    assert buckets["+Inf"] == len(values)
+    assert buckets["1.0"] == sum(value <= 1.0 for value in values)
+    assert buckets["1.0"] <= buckets["10.0"] <= buckets["+Inf"]
