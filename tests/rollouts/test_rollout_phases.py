@@ -72,7 +72,7 @@ def test_a_missing_workload_is_reported_once() -> None:
 
 
 def test_a_workload_without_the_label_of_the_webhook_is_waited_for() -> None:
-    here = observation(phase="", reason="", workload=msgspec.structs.replace(AT_REST, guarded=False))
+    here = observation(phase="", reason="", workload=msgspec.structs.replace(AT_REST, has_webhook_label=False))
     decision = rollout_phases.decide(here)
     assert (decision.state.phase, decision.state.message) == (rollout_labels.INITIAL, messages.WEBHOOK_LABEL_MISSING)
     assert decision.requeue == rollout_labels.RECHECK

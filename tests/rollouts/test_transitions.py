@@ -243,7 +243,12 @@ def test_a_changed_object_is_stored_before_the_next_step() -> None:
     [
         ("", rollout(), None, rollout_labels.INITIAL),
         ("", rollout(), WORKLOAD, rollout_labels.HEALTHY),
-        (rollout_labels.INITIAL, rollout(), msgspec.structs.replace(WORKLOAD, guarded=False), rollout_labels.INITIAL),
+        (
+            rollout_labels.INITIAL,
+            rollout(),
+            msgspec.structs.replace(WORKLOAD, has_webhook_label=False),
+            rollout_labels.INITIAL,
+        ),
         (rollout_labels.INITIAL, rollout(), WORKLOAD, rollout_labels.HEALTHY),
         (rollout_labels.HEALTHY, rollout(), WORKLOAD, rollout_labels.PROGRESSING),
         (

@@ -1,6 +1,6 @@
 """What the definitions say of each part: shapes, limits, defaults, and the rules that CEL can check.
 
-What the webhook checks and CEL can say stands here too, so that the API stays guarded when the webhook is away.
+What the webhook checks and CEL can say stands here too, so that the API is still checked while the webhook is down.
 """
 
 from typing import Final

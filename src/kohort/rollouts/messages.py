@@ -98,7 +98,7 @@ class ReleaseOutcome(StrEnum):
 # Messages of a Rollout outside of releases
 
 WORKLOAD_NOT_FOUND: Final = "Workload Not Found"
-WEBHOOK_LABEL_MISSING: Final = "workload not yet guarded"
+WEBHOOK_LABEL_MISSING: Final = "waiting for the label that makes the webhook see changes of the workload"
 HEALTHY: Final = "rollout is healthy"
 DISABLED: Final = "Rollout is disabled"
 DISABLING: Final = "Disabling rollout, release resources"

@@ -88,7 +88,7 @@ class RolloutController:
             return None
         control = self.controls.get(rollout.spec.workload_ref.kind)
         observation = self._observe(rollout, control)
-        if control is not None and observation.workload is not None and not observation.workload.guarded:
+        if control is not None and observation.workload is not None and not observation.workload.has_webhook_label:
             await control.add_webhook_label(Key(key.namespace, observation.workload.name))
         if await self._write_hash(rollout, observation.plan_hash):
             return None

@@ -9,7 +9,7 @@
 | "" | | Initial |
 | any but Progressing and what ends it | no workload | Initial, "Workload Not Found" |
 | any | the workload's controller is behind | the same, in 3 s |
-| Initial | workload there and guarded | Healthy |
+| Initial | the workload exists and has the label of the webhook | Healthy |
 | Healthy | the workload is in progress | Progressing |
 | Progressing | Completed | Healthy |
 | Disabling | everything is restored | Disabled |
@@ -123,7 +123,7 @@ def next_phase(observation: Observation) -> Decision:
             state if phase else _in_phase(state, rollout_labels.INITIAL, state.message), requeue=rollout_labels.RECHECK
         )
     if phase in ("", rollout_labels.INITIAL):
-        if not workload.guarded:
+        if not workload.has_webhook_label:
             return Decision(
                 _in_phase(state, rollout_labels.INITIAL, messages.WEBHOOK_LABEL_MISSING), requeue=rollout_labels.RECHECK
             )

@@ -74,7 +74,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             revision_key=rollout_labels.TEMPLATE_HASH,
             consistent=self.is_seen_by_its_controller(stable) and bool(live or stable.spec.replicas == 0),
             replicas=self.size(stable),
-            guarded=rollout_labels.WORKLOAD_TYPE in metadata.labels,
+            has_webhook_label=rollout_labels.WORKLOAD_TYPE in metadata.labels,
             in_progress=in_progress,
             in_rollback=in_progress and self._is_back(stable, stable_hash),
             stable_revision=stable_hash,

@@ -84,7 +84,7 @@ class GroupControl(WorkloadControl[GroupSet]):
             revision_key=group_labels.REVISION,
             consistent=stable.observed and bool(live),
             replicas=stable.replicas,
-            guarded=rollout_labels.WORKLOAD_TYPE in stable.metadata.labels,
+            has_webhook_label=rollout_labels.WORKLOAD_TYPE in stable.metadata.labels,
             in_progress=stable.in_progress,
             in_rollback=back,
             left_held=stable.left_held,

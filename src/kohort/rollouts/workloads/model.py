@@ -29,7 +29,7 @@ class Workload(msgspec.Struct, frozen=True):
     consistent: bool = True
     """Its controller has seen its newest generation; otherwise nothing below can be trusted."""
     replicas: int = 1
-    guarded: bool = True
+    has_webhook_label: bool = True
     """It carries the label that makes changes of it pass our webhook."""
     in_progress: bool = False
     in_rollback: bool = False

@@ -8,7 +8,7 @@ for _, name in ipairs({
   _G[name] = nil
 end
 string.dump = nil
-function print() end -- scripts that were tried out elsewhere may still have some; nobody listens here
+function print() end -- scripts that were tried out elsewhere may still print; the output is dropped
 
 local empty = setmetatable({}, { __mode = "k" }) -- how tables that came in empty were written
 local byte, sub, find, format = string.byte, string.sub, string.find, string.format
