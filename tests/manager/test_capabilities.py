@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.manager.capabilities import Facts, judge
+from kohort.manager.capabilities import Facts, missing_capabilities
 
 ALL = frozenset({"pods/resize", "httproutes.gateway.networking.k8s.io", "podgroups.scheduling.volcano.sh"})
 
@@ -23,6 +23,6 @@ ALL = frozenset({"pods/resize", "httproutes.gateway.networking.k8s.io", "podgrou
     ],
 )
 def test_what_is_missing(facts: Facts, gang: str, missing: list[str]) -> None:
-    found = judge(facts, gang_scheduler=gang)
+    found = missing_capabilities(facts, gang_scheduler=gang)
     assert [one.name for one in found if not one.present] == missing
     assert all(one.means for one in found)

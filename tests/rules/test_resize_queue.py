@@ -8,7 +8,7 @@ from kohort.objects.pods import Pod
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import SPEC, requests, summed
 from kohort.rules.allocated_resources import Allocated, Desired
-from kohort.rules.resize_decision import Accepted, Deferred, Infeasible, NodeFacts, increases, judge
+from kohort.rules.resize_decision import Accepted, Deferred, Infeasible, NodeFacts, decide_resize, increases
 from kohort.rules.resize_queue import Waiting, decide_in_order
 
 CPU = Quantity.parse("10")
@@ -66,7 +66,7 @@ def test_no_resize_waits_while_it_fits_and_no_shrink_waits(node: tuple[list[Wait
         if isinstance(decision, Deferred):
             assert increases(each.pod, each.allocated)
             others = [pod for uid, pod in after.items() if uid != each.pod.metadata.uid]
-            assert isinstance(judge(each.pod, each.allocated, [*others, *settled], NODE), Deferred)
+            assert isinstance(decide_resize(each.pod, each.allocated, [*others, *settled], NODE), Deferred)
         if isinstance(decision, Infeasible):
             wanted = requests(each.pod, SPEC)
             assert wanted["cpu"] > CPU or wanted["memory"] > MEMORY

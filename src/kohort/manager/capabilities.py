@@ -35,7 +35,7 @@ class Facts(msgspec.Struct, frozen=True):
     """`pods/resize`, `httproutes.gateway.networking.k8s.io`, ..."""
 
 
-def judge(facts: Facts, *, gang_scheduler: str = "") -> list[Capability]:
+def missing_capabilities(facts: Facts, *, gang_scheduler: str = "") -> list[Capability]:
     """
     | capability                   | present when                                      |
     |------------------------------|---------------------------------------------------|

@@ -301,7 +301,7 @@ class OperatorProcess:
         namespace = self._options.namespace
         try:
             facts = await capabilities.ask(self._client, namespace)
-            found = capabilities.judge(facts, gang_scheduler=self._options.configuration.gang_scheduler)
+            found = capabilities.missing_capabilities(facts, gang_scheduler=self._options.configuration.gang_scheduler)
             for one in found:
                 if not one.present:
                     _log.warning("the cluster has no " + one.name, means=one.means)

@@ -169,7 +169,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     exclusive_memory: bool = False
 
 
-def judge(pod: Pod, allocated: Allocated, others: Iterable[Pod], node: NodeFacts) -> ResizeDecision:
+def decide_resize(pod: Pod, allocated: Allocated, others: Iterable[Pod], node: NodeFacts) -> ResizeDecision:
     """`pod` as it is desired; `others` are the node's other pods *as allocated*."""
     desired = Desired.of(pod.spec)
     if agrees(desired, allocated):

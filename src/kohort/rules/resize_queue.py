@@ -20,7 +20,7 @@ import msgspec
 from kohort.objects.pods import Pod
 from kohort.resources import GUARANTEED, stored_qos_class
 from kohort.rules.allocated_resources import Allocated
-from kohort.rules.resize_decision import Accepted, Deferred, NodeFacts, ResizeDecision, increases, judge
+from kohort.rules.resize_decision import Accepted, Deferred, NodeFacts, ResizeDecision, decide_resize, increases
 
 PERIODIC_SECONDS = 180.0
 Trigger = Literal[
@@ -57,7 +57,7 @@ def decide_in_order(
         for entry in queue:
             uid = entry.pod.metadata.uid
             others = [*fixed, *(pod for other, pod in held.items() if other != uid)]
-            decision = judge(entry.pod, entry.allocated, others, node)
+            decision = decide_resize(entry.pod, entry.allocated, others, node)
             if isinstance(decision, Accepted):
                 held[uid], accepted = entry.pod, True
             if isinstance(decision, Deferred):

@@ -22,7 +22,7 @@ from kohort.rules.resize_decision import (
     NodePressure,
     ResizeDecision,
     Reverted,
-    judge,
+    decide_resize,
 )
 from kohort.rules.resize_queue import Waiting, in_order
 
@@ -34,8 +34,8 @@ def held(pod: Pod) -> Allocated:
     return Allocated.accepting(Desired.of(pod.spec))
 
 
-def verdict(before: NodePod, after: NodePod, **node: bool | NodeGates) -> ResizeDecision:
-    return judge(after, held(before), [OTHER], msgspec.structs.replace(SMALL, **node))
+def decision(before: NodePod, after: NodePod, **node: bool | NodeGates) -> ResizeDecision:
+    return decide_resize(after, held(before), [OTHER], msgspec.structs.replace(SMALL, **node))
 
 
 BEFORE = sized(pod="300m/300Mi", c1="100m/100Mi")
@@ -76,7 +76,7 @@ def test_h2_overhead_is_neither_stored_nor_added(tmp_path: Path) -> None:
 
 def test_h3_k6_a_node_that_cannot_resize_pods_leaves_them_as_they_are() -> None:
     turned = NodeGates.parse("InPlacePodLevelResourcesVerticalScaling=false")
-    found = verdict(BEFORE, sized(pod="400m/300Mi", c1="100m/100Mi"), gates=turned)
+    found = decision(BEFORE, sized(pod="400m/300Mi", c1="100m/100Mi"), gates=turned)
     assert isinstance(found, Infeasible) and found.detail == "plr_feature_gate_off"
 
 
@@ -98,7 +98,7 @@ def test_h3_k6_a_node_that_cannot_resize_pods_leaves_them_as_they_are() -> None:
     ],
 )
 def test_judging(before: dict[str, str], after: dict[str, str], expected: type[ResizeDecision]) -> None:
-    assert isinstance(verdict(sized(**before), sized(**after)), expected)  # type: ignore[arg-type]
+    assert isinstance(decision(sized(**before), sized(**after)), expected)  # type: ignore[arg-type]
 
 
 def test_h5_a_refused_resize_changes_nothing_of_what_is_allocated(tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_h5_a_refused_resize_changes_nothing_of_what_is_allocated(tmp_path: Path
     ],
 )
 def test_what_is_pinned_stays(node: dict[str, bool], after: str, detail: str) -> None:
-    found = verdict(sized(c1="100m/100Mi"), sized(c1=after), **node)
+    found = decision(sized(c1="100m/100Mi"), sized(c1=after), **node)
     assert isinstance(found, Infeasible) and found.detail == detail
-    assert isinstance(verdict(sized(c1="100m/100Mi"), sized(c1=after)), Accepted)
+    assert isinstance(decision(sized(c1="100m/100Mi"), sized(c1=after)), Accepted)
 
 
 def test_h7_h8_h9_the_generation_of_progress_is_that_of_what_was_accepted() -> None:
@@ -217,6 +217,6 @@ def test_h23_a_record_is_rewritten_only_when_it_changes(tmp_path: Path) -> None:
 
 
 def test_z12_reverted_is_recognised_by_meaning() -> None:
-    assert judge(sized(c1="1000m"), held(sized(c1="1")), [], SMALL) == Reverted()
+    assert decide_resize(sized(c1="1000m"), held(sized(c1="1")), [], SMALL) == Reverted()
     empty = Allocated({"c1": ResourceRequirements()}, ResourceRequirements())
-    assert judge(sized(c1=""), empty, [], SMALL) == Reverted()
+    assert decide_resize(sized(c1=""), empty, [], SMALL) == Reverted()
