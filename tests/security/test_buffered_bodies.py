@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.apiserver.caller import Everybody
+from tests.cluster.apiserver.caller import AllowAll
 
 from kohort.cluster.apiserver.auth.model import ANONYMOUS, User
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
@@ -27,9 +27,9 @@ def authenticate(headers: object, _: object) -> User:
 
 @pytest.fixture
 async def front() -> AsyncIterator[HttpsServer]:
-    everybody = Everybody()
-    everybody.refused.add(ANONYMOUS.name)
-    server = ApiServer(open_store(None), Catalog(builtin_kinds()), everybody)
+    authorizer = AllowAll()
+    authorizer.refused.add(ANONYMOUS.name)
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), authorizer)
     front = HttpsServer(server, authenticate, deadlines=ReadDeadlines(head=0.05, body=0.05))
     await front.start()
     yield front
@@ -63,7 +63,7 @@ class Sender:
 @pytest.mark.parametrize(
     "framing", ["Content-Length: 3000000", "Transfer-Encoding: chunked", "Content-Length: 9999999"]
 )
-async def test_who_may_not_send_a_body_is_told_before_it_is_read(front: HttpsServer, framing: str) -> None:
+async def test_a_sender_without_permission_is_refused_before_the_body_is_read(front: HttpsServer, framing: str) -> None:
     sender = await Sender.to(front)
     await sender.head(framing=framing)
     answer = await sender.answer()
@@ -88,7 +88,7 @@ async def test_a_head_that_does_not_end_has_a_deadline(front: HttpsServer) -> No
     sender.close()
 
 
-async def test_one_who_may_gets_an_answer_after_the_body(front: HttpsServer) -> None:
+async def test_a_sender_with_permission_is_answered_after_the_body(front: HttpsServer) -> None:
     sender = await Sender.to(front)
     body = b'{"metadata":{"name":"x"}}'
     await sender.head("jane", framing=f"Content-Length: {len(body)}")

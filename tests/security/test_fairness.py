@@ -1,4 +1,4 @@
-"""Nobody can keep others from being answered: large requests are worked on beside the loop, and users take turns."""
+"""One user cannot keep others from being answered: large work is done beside the loop, and users take turns."""
 
 import asyncio
 import threading
@@ -161,7 +161,7 @@ async def test_users_take_turns() -> None:
     work.close()
 
 
-async def test_one_user_may_have_only_so_many_waiting() -> None:
+async def test_requests_of_one_user_beyond_the_limit_are_refused() -> None:
     begun, go_on = threading.Event(), threading.Event()
     work = LargeWork(waiting=2)
 
@@ -183,7 +183,7 @@ async def test_one_user_may_have_only_so_many_waiting() -> None:
     work.close()
 
 
-async def test_what_goes_wrong_in_the_thread_is_answered(server: ApiServer) -> None:
+async def test_an_error_in_the_thread_is_answered(server: ApiServer) -> None:
     answer = await server.handle(post(CONFIG_MAPS, b'{"zz":' + b"[" * LARGE), MALLORY)
     assert answer.status == 400
     assert isinstance(answer.body, bytes)

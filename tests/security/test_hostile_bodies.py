@@ -37,7 +37,7 @@ GROWTH = 4
 FEW_CALLS = 3000
 """Calls that a request may need whatever its size."""
 SHORT = 0.02
-"""Seconds of processor time below which growth cannot be told from noise."""
+"""Seconds of processor time below which growth cannot be distinguished from noise."""
 
 pytestmark = pytest.mark.asyncio
 

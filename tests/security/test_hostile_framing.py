@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.apiserver.caller import Everybody
+from tests.cluster.apiserver.caller import AllowAll
 
 from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
@@ -25,7 +25,7 @@ CONFIG_MAP = b'{"metadata":{"name":"x"}}'
 
 @pytest.fixture
 async def front() -> AsyncIterator[HttpsServer]:
-    server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody())
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), AllowAll())
     front = HttpsServer(server, lambda headers, certificate: ADMIN, deadlines=ReadDeadlines(head=0.2, body=0.2))
     await front.start()
     yield front

@@ -1,4 +1,4 @@
-"""Nobody gets more by a detour than they were given: roles that gather rules, connections opened by a GET, names in
+"""No way around permissions: roles that gather rules, connections opened by a GET, names in
 certificates, addresses in the status of pods."""
 
 import base64
@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from tests.cluster.apiserver.caller import Answer, Api, Everybody
+from tests.cluster.apiserver.caller import AllowAll, Answer, Api
 
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.endpoints.proxy import ProxyTarget
@@ -63,7 +63,7 @@ def forwarder() -> Recorder:
 @pytest.fixture
 async def api(forwarder: Recorder) -> AsyncIterator[Api]:
     server, _ = await assemble(open_store(None), forwarder=forwarder)
-    yield Api(server, Everybody())
+    yield Api(server, AllowAll())
     await server.close()
 
 
@@ -82,7 +82,7 @@ async def as_bob(api: Api, method: str, path: str, body: Json = None, media: str
 # --- roles that gather their rules ------------------------------------------------------------------------------------
 
 
-async def test_who_cannot_do_everything_cannot_create_a_role_that_gathers_rules(api: Api) -> None:
+async def test_only_users_with_all_permissions_create_roles_that_aggregate_rules(api: Api) -> None:
     await let_bob(api, WRITING_ROLES)
     assert (await as_bob(api, "POST", ROLES, {"metadata": {"name": "empty"}})).code == 201
     refused = await as_bob(api, "POST", ROLES, {"metadata": {"name": "g"}, "aggregationRule": AGGREGATION})

@@ -17,8 +17,8 @@ JSON: Final = "application/json"
 MERGE: Final = "application/merge-patch+json"
 
 
-class Everybody:
-    """An authorizer that refuses only those it was told to refuse."""
+class AllowAll:
+    """An authorizer that allows everything except for the users in `refused`."""
 
     def __init__(self) -> None:
         self.refused: set[str] = set()
@@ -62,9 +62,9 @@ class Answer:
 
 
 class Api:
-    def __init__(self, server: ApiServer, everybody: Everybody) -> None:
+    def __init__(self, server: ApiServer, authorizer: AllowAll) -> None:
         self.server = server
-        self.everybody = everybody
+        self.authorizer = authorizer
 
     async def send(
         self,
@@ -114,7 +114,7 @@ class Api:
 
     def restarted(self) -> "Api":
         """Another server on the same store."""
-        return Api(ApiServer(self.server.store, Catalog(builtin_kinds()), self.everybody), self.everybody)
+        return Api(ApiServer(self.server.store, Catalog(builtin_kinds()), self.authorizer), self.authorizer)
 
     async def watch(self, path: str, headers: Mapping[str, str] | None = None, **query: str) -> "Events":
         response = await self.send("GET", path, None, headers, ADMIN, watch="true", **query)

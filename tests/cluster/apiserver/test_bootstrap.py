@@ -79,7 +79,7 @@ async def test_without_a_provisioner_there_is_no_default_class() -> None:
     assert server.store.get("storageclasses.storage.k8s.io", "", "local-path") is None
 
 
-async def test_what_somebody_changed_stays_changed() -> None:
+async def test_changes_by_users_stay() -> None:
     store = open_store(None)
     await started(store)
     found = store.get("storageclasses.storage.k8s.io", "", "local-path")

@@ -87,7 +87,7 @@ async def test_messages_and_annotations_are_texts(client: Client) -> None:
     ]
 
 
-async def test_whoever_deletes_a_collection_names_nothing(client: Client) -> None:
+async def test_deleting_a_collection_has_no_name_in_admission(client: Client) -> None:
     spec = {
         "matchConstraints": rules("configmaps", "DELETE"),
         "validations": [{"expression": "request.name != ''", "message": "unnamed"}],

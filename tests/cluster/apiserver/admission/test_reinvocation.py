@@ -61,7 +61,7 @@ async def test_a_change_reruns_built_in_steps_and_the_webhooks_that_asked_for_it
     assert world.names_asked() == ["a", "b", "c", "d", "a"]
 
 
-async def test_a_change_by_a_built_in_step_brings_back_all_who_asked(world: World) -> None:
+async def test_a_change_by_a_built_in_step_reinvokes_all_webhooks_that_want_it(world: World) -> None:
     world.service("a", allowing)
     world.service("c", patching({"op": "add", "path": "/spec/size", "value": 1}))
     world.service("d", allowing)

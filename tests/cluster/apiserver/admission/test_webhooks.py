@@ -319,7 +319,7 @@ async def test_a_changed_configuration_is_used_at_once(world: World) -> None:
     assert len(world.asked) == 1
 
 
-async def test_configurations_are_shown_to_nobody(world: World) -> None:
+async def test_configurations_are_not_sent_to_webhooks(world: World) -> None:
     world.service("a", lambda request: {"allowed": False})
     rule = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
     await world.configure("validating", "c", hook("a", rules=[rule]))

@@ -182,7 +182,7 @@ async def test_a_server_becomes_available_and_answers_with_the_identity_of_the_c
     assert streamed.raw == b"event 0\nevent 1\nevent 2\n"
 
 
-async def test_nobody_can_claim_to_be_another(world: World) -> None:
+async def test_a_client_cannot_claim_to_be_another_user(world: World) -> None:
     await world.register()
     await world.lead()
     await world.until("True", "Passed")

@@ -223,7 +223,7 @@ def test_fields_that_the_endpoint_resets_are_not_recorded() -> None:
     }
 
 
-def test_fields_that_are_written_as_null_are_owned_though_nobody_set_them() -> None:
+def test_fields_that_are_written_as_null_are_owned_although_they_were_not_set() -> None:
     pod: JsonObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
     tracked = created({**pod, "spec": {"nodeName": "n"}, "status": {}}, POD)
     changed = {**deepcopy(tracked), "status": {"conditions": [{"type": "Ready", "status": "True"}]}}

@@ -167,7 +167,7 @@ def test_a_container_that_is_left_out_goes_with_all_it_has_unless_another_owns_i
     ]
 
 
-def test_ports_are_told_apart_by_port_and_protocol_which_is_tcp_by_default() -> None:
+def test_ports_are_identified_by_port_and_protocol_which_is_tcp_by_default() -> None:
     def service(*ports: JsonObject) -> JsonObject:
         return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": list(ports)}}
 

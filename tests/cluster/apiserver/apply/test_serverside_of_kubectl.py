@@ -35,11 +35,11 @@ def test_kubectl_takes_over_what_it_applied_on_the_client_side() -> None:
     }
 
 
-def test_nobody_else_does() -> None:
+def test_other_managers_do_not() -> None:
     assert refusal(client_side_applied(), config_map({"a": "2"}), "me").code == 409
 
 
-def test_kubectl_does_not_take_what_somebody_changed_since() -> None:
+def test_kubectl_does_not_take_fields_that_another_manager_changed_since() -> None:
     live = patched(client_side_applied(), {"data": {"a": "1", "b": "9"}}, "other")
     error = refusal(live, config_map({"a": "3", "b": "1"}), "kubectl")
     assert error.message == 'Apply failed with 1 conflict: conflict with "other" using v1: .data.b'

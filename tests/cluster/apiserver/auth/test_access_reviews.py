@@ -51,12 +51,12 @@ async def test_an_administrator_asks_about_itself(reviews: Reviews) -> None:
     }
 
 
-async def test_somebody_without_rights_asks_about_itself(reviews: Reviews) -> None:
+async def test_a_user_without_permissions_reviews_its_own_access(reviews: Reviews) -> None:
     answer = reviews.answer("SelfSubjectAccessReview", review({"resourceAttributes": CREATE_PODS}), BOB)
     assert answer["status"] == {"allowed": False}
 
 
-async def test_asking_about_somebody_else(reviews: Reviews) -> None:
+async def test_reviewing_the_access_of_another_user(reviews: Reviews) -> None:
     spec = {"user": "bob", "groups": ["system:authenticated"], "nonResourceAttributes": HEALTH}
     assert reviews.answer("SubjectAccessReview", review(spec), ADMIN)["status"] == {
         "allowed": True,
@@ -200,7 +200,7 @@ async def test_requirements_about_labels_have_the_form_of_labels(reviews: Review
         ),
     ],
 )
-async def test_selectors_that_nobody_understands(reviews: Reviews, selectors: JsonObject, error: str | None) -> None:
+async def test_selectors_that_are_not_valid(reviews: Reviews, selectors: JsonObject, error: str | None) -> None:
     spec = {"user": "bob", "resourceAttributes": {**CREATE_PODS, **selectors}}
     status = reviews.answer("SubjectAccessReview", review(spec), ADMIN)["status"]
     expected = f"spec.resourceAttributes.{error} due to parse error" if error else None

@@ -1,4 +1,4 @@
-"""Who a request is from, and who may act as somebody else."""
+"""The user of a request, and impersonation."""
 
 import base64
 

@@ -182,7 +182,7 @@ async def escalation(store: Store, wanted: Attributes) -> str:
     return ""
 
 
-async def test_nobody_grants_in_a_role_what_they_lack() -> None:
+async def test_a_user_cannot_grant_permissions_that_it_lacks_in_a_role() -> None:
     store = open_store()
     await put(store, role("r", allow("get", "roles", GROUP), namespace="ns"))
     await put(store, bind("b", "Role", "r", "User bob", "ns"))
@@ -196,7 +196,7 @@ async def test_nobody_grants_in_a_role_what_they_lack() -> None:
     assert not await escalation(store, attributes(evil, user=ADMIN))
 
 
-async def test_nobody_binds_a_role_that_allows_what_they_lack() -> None:
+async def test_a_user_cannot_bind_a_role_with_permissions_that_it_lacks() -> None:
     store = await with_bootstrap()
     evil = bind("evil", "ClusterRole", "cluster-admin", "User bob", "ns")
     assert (await escalation(store, attributes(evil))).endswith(

@@ -1,4 +1,4 @@
-"""What authors of rules are told, as recorded from Kubernetes 1.36."""
+"""Compile errors of rules, as recorded from Kubernetes 1.36."""
 
 import pytest
 

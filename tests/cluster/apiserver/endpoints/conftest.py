@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.apiserver.caller import Api, Everybody
+from tests.cluster.apiserver.caller import AllowAll, Api
 
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.catalog.catalog import Catalog
@@ -16,7 +16,7 @@ __all__ = ["pytest_asyncio_loop_factories"]
 
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
-    everybody = Everybody()
-    server = ApiServer(open_store(None), Catalog(builtin_kinds()), everybody)
-    yield Api(server, everybody)
+    authorizer = AllowAll()
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), authorizer)
+    yield Api(server, authorizer)
     await server.close()

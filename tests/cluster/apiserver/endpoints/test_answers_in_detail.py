@@ -1,4 +1,4 @@
-"""Answers to requests that hardly anybody sends on purpose, as a real server gave them."""
+"""Answers to requests that are rarely sent on purpose, as recorded from Kubernetes."""
 
 import base64
 
@@ -16,8 +16,8 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 BOB = User("bob", ("system:authenticated",))
 
 
-async def test_who_may_not_act_for_others_hears_of_the_narrowest_permission(api: Api) -> None:
-    api.everybody.refused.add("bob")
+async def test_a_refused_impersonation_names_the_narrowest_permission(api: Api) -> None:
+    api.authorizer.refused.add("bob")
     said = Answer(await api.send("GET", MAPS, None, {"impersonate-user": "eve"}, BOB))
     assert said.code == 403
     assert said.message == (

@@ -62,7 +62,7 @@ async def test_eviction_is_a_graceful_deletion_with_a_reason(api: Api) -> None:
     assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "EvictionByEvictionAPI")
 
 
-async def test_a_dry_run_evicts_nobody(api: Api) -> None:
+async def test_a_dry_run_evicts_no_pod(api: Api) -> None:
     await api.pod("p", nodeName="n")
     assert (await evict(api, "p", dryRun="All")).code == 201
     assert "deletionTimestamp" not in (await api.get(f"{PODS}/p")).meta
@@ -135,7 +135,7 @@ def test_why_a_budget_refuses(status: JsonObject, code: int, text: str) -> None:
     assert any(text in one for one in shown)
 
 
-async def test_nobody_is_asked_for_the_logs_of_a_simulated_node(api: Api) -> None:
+async def test_logs_of_a_simulated_node_cause_no_connection(api: Api) -> None:
     """Its address is made up, and may be that of a machine in somebody's network."""
     labels = {"simulation.kohort.dev/node": "true"}
     addresses = [{"type": "InternalIP", "address": "192.0.2.1"}]

@@ -1,7 +1,7 @@
 """What admission sees of exec, attach, port-forward and proxy."""
 
 import pytest
-from tests.cluster.apiserver.caller import Api, Everybody
+from tests.cluster.apiserver.caller import AllowAll, Api
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
@@ -50,9 +50,9 @@ class Refusing:
 )
 async def test_options_have_the_types_of_their_kind(path: str, query: dict[str, str], options: JsonObject) -> None:
     admission = Refusing()
-    everybody = Everybody()
-    server = ApiServer(open_store(None), Catalog(builtin_kinds()), everybody, admission=admission, forwarder=Nothing())
-    api = Api(server, everybody)
+    authorizer = AllowAll()
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), authorizer, admission=admission, forwarder=Nothing())
+    api = Api(server, authorizer)
     await api.post("/api/v1/nodes", {"metadata": {"name": "n"}})
     status = {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}
     await api.patch("/api/v1/nodes/n/status", {"status": status})

@@ -111,7 +111,7 @@ async def test_new_defaults_apply_to_old_objects_when_they_are_read(api: Api) ->
     assert [item["spec"] for item in (await api.get(WIDGETS)).json["items"]] == [{"size": 1, "color": "red"}]
 
 
-async def test_nobody_owns_what_a_changed_definition_cannot_read(api: Api) -> None:
+async def test_fields_that_a_changed_definition_cannot_read_have_no_owner(api: Api) -> None:
     await define(api, definition())
     await widget(api, "a", spec={"color": "red"})
     patch = {"spec": {"versions": [version(schema=sized(color={"type": "integer"}))]}}

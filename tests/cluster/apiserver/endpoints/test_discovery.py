@@ -60,7 +60,7 @@ async def test_forms_that_discovery_does_not_have(api: Api, path: str, accept: s
     assert (await api.get(path, {"accept": f"{accept},application/json"})).code == 200
 
 
-async def test_a_version_is_told_in_json_only_and_indented(api: Api) -> None:
+async def test_the_version_is_served_as_indented_json_only(api: Api) -> None:
     assert (await api.get("/version", {"accept": "application/yaml"})).code == 406
     assert (await api.get("/version")).raw.count(b"\n") == 14
 
@@ -72,7 +72,7 @@ async def test_what_does_not_exist_among_known_things(api: Api, path: str) -> No
 
 
 @pytest.mark.parametrize("path", ["/apis/nope", "/apis/nope/v1", "/apis/nope/v1/nopes", "/nope", "/healthz/nope"])
-async def test_what_nobody_has_heard_of(api: Api, path: str) -> None:
+async def test_unknown_paths(api: Api, path: str) -> None:
     assert (await api.get(path)).raw == b"404 page not found\n"
 
 
@@ -115,7 +115,7 @@ async def test_openapi(api: Api) -> None:
 
 
 async def test_refusals_name_what_was_wanted(api: Api) -> None:
-    api.everybody.refused.add("eve")
+    api.authorizer.refused.add("eve")
     eve = User("eve")
     cases = {
         "/api/v1/namespaces": 'namespaces is forbidden: User "eve" cannot list resource "namespaces" in API group "" '
@@ -129,8 +129,8 @@ async def test_refusals_name_what_was_wanted(api: Api) -> None:
         assert (found.code, found.message) == (403, message)
 
 
-async def test_acting_as_somebody_who_is_refused(api: Api) -> None:
-    api.everybody.refused.add("eve")
+async def test_impersonating_a_user_that_is_refused(api: Api) -> None:
+    api.authorizer.refused.add("eve")
     found = Answer(await api.send("GET", "/api/v1/nodes", None, {"impersonate-user": "eve"}))
     assert (found.code, found.reason) == (403, "Forbidden")
 

@@ -41,7 +41,7 @@ async def test_an_applied_item_without_its_key_has_an_empty_one(api: Api) -> Non
     assert owned["f:imagePullSecrets"] == {'k:{"name":""}': {}}
 
 
-async def test_an_applied_reference_without_a_name_cannot_be_told_from_others(api: Api) -> None:
+async def test_an_applied_reference_without_a_name_has_no_key(api: Api) -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "w"}, "secrets": [{}]}
     refused = await applied(api, f"{NAMED}/serviceaccounts/w", account)
     assert refused.code == 500
@@ -207,7 +207,9 @@ def definition(properties: JsonObject, **spec: Json) -> JsonObject:
         ({"type": "string", "$schema": "/abs/path"}, "spec.validation.openAPIV3Schema"),
     ],
 )
-async def test_of_a_schema_with_foreign_keywords_only_those_are_told(api: Api, inner: JsonObject, wrong: str) -> None:
+async def test_of_a_schema_with_foreign_keywords_only_those_are_reported(
+    api: Api, inner: JsonObject, wrong: str
+) -> None:
     assert fields(await api.post(DEFINITIONS, definition({"x": inner}))) == [wrong]
 
 
@@ -239,7 +241,7 @@ async def test_a_flag_is_no_number(api: Api) -> None:
     assert (refused.code, causes(refused)) == (422, [("spec.in.i", detail)])
 
 
-async def test_selectors_that_cannot_be_read_are_told_first(api: Api) -> None:
+async def test_selectors_that_cannot_be_parsed_are_reported_first(api: Api) -> None:
     refused = await api.get(LEASE, sendInitialEvents="false", labelSelector="a b")
     assert (refused.code, refused.message) == (
         400,

@@ -1,6 +1,6 @@
 """Answers in corners that only step-by-step comparison with a real server shows; all are those of Kubernetes 1.36."""
 
-from tests.cluster.apiserver.caller import Answer, Api, Everybody
+from tests.cluster.apiserver.caller import AllowAll, Answer, Api
 
 from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
@@ -29,7 +29,7 @@ async def define_widgets(api: Api, **version: object) -> None:
     assert (await api.post(DEFINITIONS, {"metadata": {"name": "widgets.example.com"}, "spec": spec})).code == 201
 
 
-async def test_owners_in_a_version_that_nobody_serves_are_forgotten(api: Api) -> None:
+async def test_owners_in_a_version_that_is_not_served_are_forgotten(api: Api) -> None:
     await api.config_map("a")
     entry = {"manager": "m", "operation": "Apply", "apiVersion": "old/v9", "fieldsType": "FieldsV1", "fieldsV1": {}}
     entry["fieldsV1"] = {"f:data": {}}
@@ -72,7 +72,7 @@ async def test_no_rows_of_kinds_without_columns_are_null(api: Api) -> None:
 async def test_history_begins_when_the_server_is_ready() -> None:
     """What was written before can neither be watched nor read as it was; an informer starts with a list anyway."""
     server, _ = await assemble(open_store(None))
-    api = Api(server, Everybody())
+    api = Api(server, AllowAll())
     old = await api.get(MAPS, resourceVersion="1", resourceVersionMatch="Exact")
     assert (old.code, old.message) == (410, "The resourceVersion for the provided list is too old.")
     gone = await (await api.watch(MAPS, resourceVersion="1")).next()
@@ -135,7 +135,7 @@ async def test_what_the_server_writes_into_a_budget_is_its_own(api: Api) -> None
     assert set(own["fieldsV1"]["f:status"]) == {"f:conditions", "f:disruptedPods", "f:disruptionsAllowed"}
 
 
-async def test_a_service_that_nobody_answers_for_is_not_found(api: Api) -> None:
+async def test_a_service_without_endpoints_is_not_found(api: Api) -> None:
     services = "/api/v1/namespaces/default/services"
     await api.post(services, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})
     said = await api.get(f"{services}/s/proxy")
@@ -159,7 +159,7 @@ async def test_an_outdated_document_leads_to_the_present_one(api: Api) -> None:
     assert (await api.get("/openapi/v3/apis/apps/v1", {"accept": "application/yaml"})).code == 406
 
 
-async def test_who_accepts_the_aggregated_form_gets_it(api: Api) -> None:
+async def test_a_client_that_accepts_aggregated_discovery_gets_it(api: Api) -> None:
     aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     said = await api.get("/apis", {"accept": f"application/json,{aggregated}"})
     assert said.json["kind"] == "APIGroupDiscoveryList"

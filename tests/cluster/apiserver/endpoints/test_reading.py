@@ -5,7 +5,7 @@ import base64
 import json
 
 import pytest
-from tests.cluster.apiserver.caller import Api, Everybody
+from tests.cluster.apiserver.caller import AllowAll, Api
 
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.catalog.catalog import Catalog
@@ -91,8 +91,8 @@ def test_a_token_expires_as_if_the_store_were_compacted() -> None:
     """Whatever else is written, and however little: five minutes are what Kubernetes gives a client."""
 
     async def scenario() -> None:
-        everybody = Everybody()
-        api = Api(ApiServer(open_store(None), Catalog(builtin_kinds()), everybody), everybody)
+        authorizer = AllowAll()
+        api = Api(ApiServer(open_store(None), Catalog(builtin_kinds()), authorizer), authorizer)
         for name in ("a", "b", "c"):
             await api.config_map(name)
         token = (await api.get(CONFIG_MAPS, limit="1")).meta["continue"]

@@ -204,7 +204,7 @@ async def test_a_watcher_that_reads_protobuf_only(api: Api) -> None:
     assert (bookmark, end["metadata"]["annotations"]) == ("BOOKMARK", END)
 
 
-async def test_a_watcher_that_reads_protobuf_only_is_told_of_errors_in_it(api: Api) -> None:
+async def test_a_protobuf_watch_gets_errors_in_protobuf(api: Api) -> None:
     accept = {"accept": "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "resourceVersion": "999999"}
     response = await api.send("GET", CONFIG_MAPS, None, accept, ADMIN, watch="true", **query)

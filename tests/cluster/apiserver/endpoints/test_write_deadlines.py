@@ -25,7 +25,7 @@ async def test_what_takes_too_long_is_given_up() -> None:
     assert not task.cancelling()
 
 
-async def test_a_caller_who_is_cancelled_stays_cancelled() -> None:
+async def test_a_cancelled_caller_stays_cancelled() -> None:
     task = asyncio.create_task(WriteDeadlines(34.0).within(asyncio.sleep(1000)))
     await asyncio.sleep(3)
     task.cancel()

@@ -4,7 +4,7 @@ import asyncio
 import re
 
 import pytest
-from tests.cluster.apiserver.caller import Api, Everybody
+from tests.cluster.apiserver.caller import AllowAll, Api
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
@@ -210,8 +210,8 @@ class Recorder:
 
 async def test_mutating_admission_sees_neither_uid_nor_generated_name() -> None:
     recorder = Recorder()
-    server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody(), admission=recorder)
-    api = Api(server, Everybody())
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), AllowAll(), admission=recorder)
+    api = Api(server, AllowAll())
     created = await api.post(CONFIG_MAPS, {"metadata": {"generateName": "a-"}, "data": {"k": "v"}})
     name = created.meta["name"]
     assert created.meta["annotations"] == {"seen": "CREATE"}
@@ -238,8 +238,8 @@ class Sleepy(Recorder):
 
 
 async def test_a_write_that_takes_too_long_is_given_up() -> None:
-    server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody(), admission=Sleepy())
-    api = Api(server, Everybody())
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), AllowAll(), admission=Sleepy())
+    api = Api(server, AllowAll())
     late = await api.post(CONFIG_MAPS, {"metadata": {"name": "a"}})
     assert (late.code, late.reason) == (504, "Timeout")
     assert (await api.get(f"{CONFIG_MAPS}/a")).code == 404

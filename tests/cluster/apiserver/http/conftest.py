@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.apiserver.caller import Everybody
+from tests.cluster.apiserver.caller import AllowAll
 
 from kohort.cluster.apiserver.auth.model import ADMIN, User
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
@@ -23,7 +23,7 @@ def authenticate(headers: object, _: object) -> User:
 
 @pytest.fixture
 async def front() -> AsyncIterator[HttpsServer]:
-    server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody())
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), AllowAll())
     front = HttpsServer(server, authenticate)
     await front.start()
     yield front

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.cluster.apiserver.caller import Api, Everybody
+from tests.cluster.apiserver.caller import AllowAll, Api
 from tests.cluster.apiserver.http.conftest import authenticate
 
 from kohort.cluster.apiserver.auth.certificates import ensure_pki
@@ -113,10 +113,10 @@ async def agent(tmp_path: Path) -> AsyncIterator[tuple[NodeAgent, int]]:
 @pytest.fixture
 async def client(agent: tuple[NodeAgent, int]) -> AsyncIterator[aiohttp.ClientSession]:
     nodes = HttpsNodeClient()
-    server = ApiServer(open_store(None), Catalog(builtin_kinds()), Everybody(), nodes=nodes, forwarder=nodes)
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), AllowAll(), nodes=nodes, forwarder=nodes)
     front = HttpsServer(server, authenticate, nodes=nodes)
     await front.start()
-    api = Api(server, Everybody())
+    api = Api(server, AllowAll())
     await api.post("/api/v1/nodes", {"metadata": {"name": "n"}})
     status = {
         "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],

@@ -1,4 +1,4 @@
-"""The socket: what arrives, what leaves, and what is refused before anybody looks at it."""
+"""The HTTPS server: requests, answers, and what is refused before a request reaches the API server."""
 
 import asyncio
 import gzip
@@ -86,7 +86,7 @@ async def test_a_round_trip(client: aiohttp.ClientSession) -> None:
         assert answer.status == 401
 
 
-async def test_big_answers_are_compressed_for_those_who_can_read_them(client: aiohttp.ClientSession) -> None:
+async def test_big_answers_are_compressed_for_clients_that_accept_gzip(client: aiohttp.ClientSession) -> None:
     body = {"metadata": {"name": "big"}, "data": {"k": "x" * 200_000}}
     async with client.post(CONFIG_MAPS, json=body, headers={"Accept-Encoding": "identity"}) as answer:
         assert "content-encoding" not in answer.headers
@@ -106,7 +106,7 @@ async def test_what_claims_to_be_compressed_is_not_unpacked(client: aiohttp.Clie
             assert answer.status == code
 
 
-async def test_who_waits_for_leave_to_send_a_body_gets_it(front: HttpsServer) -> None:
+async def test_a_client_that_expects_100_continue_gets_it(front: HttpsServer) -> None:
     body = b'{"metadata":{"name":"late"}}'
     head = f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
     reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
@@ -145,7 +145,7 @@ async def test_targets_that_clients_rarely_write(front: HttpsServer, target: str
     assert answer.split(b" ")[1] == code
 
 
-async def test_a_wish_for_a_protocol_that_nobody_speaks_is_ignored(front: HttpsServer) -> None:
+async def test_an_upgrade_to_an_unknown_protocol_is_ignored(front: HttpsServer) -> None:
     head = b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: upgrade, close\r\nUpgrade: h2c\r\n\r\n"
     assert (await raw(front, head)).split(b" ")[1] == b"200"
 

@@ -21,7 +21,7 @@ class Greeting(asyncio.Protocol):
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[Listener]:
+async def sockets() -> AsyncIterator[Listener]:
     one = Listener(Greeting, Log())
     yield one
     one.close()
@@ -35,29 +35,29 @@ async def greeting(host: str, port: int) -> bytes:
     return said
 
 
-async def test_all_addresses_of_a_host_have_the_same_port(door: Listener) -> None:
-    port = await door.open("localhost", 0)
+async def test_all_addresses_of_a_host_have_the_same_port(sockets: Listener) -> None:
+    port = await sockets.open("localhost", 0)
     for address in {entry[4][0] for entry in socket.getaddrinfo("localhost", port)}:
         assert await greeting(str(address), port) == b"welcome"
 
 
-async def test_more_come_than_are_let_in_at_once(door: Listener) -> None:
-    port = await door.open("127.0.0.1", 0)
+async def test_more_come_than_are_let_in_at_once(sockets: Listener) -> None:
+    port = await sockets.open("127.0.0.1", 0)
     said = await asyncio.gather(*(greeting("127.0.0.1", port) for _ in range(3 * listener.AT_ONCE)))
     assert set(said) == {b"welcome"}
 
 
-async def test_a_port_that_is_taken_is_an_error_and_leaves_nothing_open(door: Listener) -> None:
+async def test_a_port_that_is_taken_is_an_error_and_leaves_nothing_open(sockets: Listener) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
-        await door.open("127.0.0.1", taken.getsockname()[1])
-    assert await door.open("127.0.0.1", 0)
+        await sockets.open("127.0.0.1", taken.getsockname()[1])
+    assert await sockets.open("127.0.0.1", 0)
 
 
 async def test_a_process_without_files_says_so_once_and_goes_on_later(
-    door: Listener, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sockets: Listener, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(listener, "REST_SECONDS", 0.01)
-    port = await door.open("127.0.0.1", 0)
+    port = await sockets.open("127.0.0.1", 0)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.create_connection(("127.0.0.1", port)) as waiting, contextlib.ExitStack() as files:
         resource.setrlimit(resource.RLIMIT_NOFILE, (waiting.fileno() + 1, hard))

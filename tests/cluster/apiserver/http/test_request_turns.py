@@ -14,7 +14,7 @@ REQUEST = Request("GET", "/version")
 
 
 class Handler:
-    """Answers at once, or when it is told to; records who was answered."""
+    """Answers at once, or after `go_on`; records which users were answered."""
 
     def __init__(self, *, waits: bool = False) -> None:
         self.order: list[str] = []
@@ -39,7 +39,7 @@ async def test_a_flood_of_one_user_lets_others_in_after_one_round() -> None:
     assert max(handler.order.index("jane"), handler.order.index("john")) <= 2 * 5 + 2
 
 
-async def test_all_who_wait_get_their_share_of_every_round() -> None:
+async def test_all_waiting_users_get_their_share_of_every_round() -> None:
     handler = Handler()
     fair = FairHandler(handler.handle, per_round=2)
     await asyncio.gather(*(fair.handle(REQUEST, user) for user in [MALLORY] * 8 + [JANE] * 4))

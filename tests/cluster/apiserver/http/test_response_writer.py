@@ -54,7 +54,7 @@ async def test_a_connection_serves_one_request_after_the_other(front: HttpsServe
 @pytest.mark.parametrize(
     ("headers", "connection"), [((), "close"), (("Connection: keep-alive", "X-Last: no"), "keep-alive")]
 )
-async def test_an_old_client_is_told_whether_its_connection_stays(
+async def test_an_http_1_0_client_learns_whether_its_connection_stays_open(
     front: HttpsServer, headers: tuple[str, ...], connection: str
 ) -> None:
     last = request("GET", "/livez", version="1.0") if headers else ""

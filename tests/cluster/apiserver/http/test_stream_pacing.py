@@ -37,7 +37,7 @@ def test_the_longer_a_round_takes_the_longer_is_the_pause_after_it(taken: float,
     assert virtual_time.run(second_pause()) == pytest.approx(pause)
 
 
-def test_all_who_wait_go_on_in_the_same_round() -> None:
+def test_all_waiting_streams_go_on_in_the_same_round() -> None:
     async def ends() -> list[float]:
         rounds = StreamRounds()
         rounds.streams = 200
@@ -53,7 +53,7 @@ def test_all_who_wait_go_on_in_the_same_round() -> None:
     assert virtual_time.run(ends()) == [pytest.approx(SHORTEST)] * 3
 
 
-def test_one_that_gives_up_takes_the_round_from_nobody() -> None:
+def test_a_cancelled_stream_does_not_end_the_round_of_others() -> None:
     async def scenario() -> bool:
         rounds = StreamRounds()
         rounds.streams = 200
@@ -66,7 +66,7 @@ def test_one_that_gives_up_takes_the_round_from_nobody() -> None:
     assert virtual_time.run(scenario())
 
 
-def test_a_frame_is_wrapped_as_a_chunk_whoever_gets_it() -> None:
+def test_a_frame_is_encoded_as_a_chunk_once_for_all_streams() -> None:
     chunks = ChunkEncoder()
     first, second = b"a" * 10, b"b" * 17
     assert [chunks.of(first), chunks.of(first), chunks.of(second), chunks.of(first)] == [

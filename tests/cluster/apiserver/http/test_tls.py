@@ -92,7 +92,7 @@ async def test_a_goodbye_is_said(pki: Pki) -> None:
 
 
 @pytest.mark.parametrize("shown", [True, False])
-async def test_who_shows_a_certificate_is_known_by_it(pki: Pki, shown: bool) -> None:
+async def test_a_client_certificate_identifies_its_user(pki: Pki, shown: bool) -> None:
     made: list[Echo] = []
 
     def echo() -> Echo:
@@ -109,7 +109,7 @@ async def test_who_shows_a_certificate_is_known_by_it(pki: Pki, shown: bool) -> 
     assert bool(certificate) is shown
 
 
-async def test_a_certificate_of_somebody_else_opens_nothing(pki: Pki, tmp_path: Path) -> None:
+async def test_a_certificate_of_another_authority_is_refused(pki: Pki, tmp_path: Path) -> None:
     other = ensure_pki(tmp_path)
     context = client_context(pki)
     context.load_cert_chain(other.admin_certificate, other.admin_key)
@@ -123,7 +123,7 @@ def _never() -> asyncio.Protocol:
     raise AssertionError("there should be no protocol for this client")
 
 
-async def test_a_client_without_tls_is_told(pki: Pki) -> None:
+async def test_a_client_without_tls_gets_a_message(pki: Pki) -> None:
     async with listening(pki, _never) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -236,7 +236,7 @@ async def test_a_slow_reader_slows_the_writer(pki: Pki) -> None:
     connection.connection_lost(None)
 
 
-async def test_whoever_does_not_shake_hands_is_left(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_handshake_that_does_not_end_is_given_up(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tls, "HANDSHAKE_SECONDS", 0.01)
     async with listening(pki, _never) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

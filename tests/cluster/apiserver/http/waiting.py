@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.cluster.apiserver.caller import Everybody
+from tests.cluster.apiserver.caller import AllowAll
 
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
@@ -13,10 +13,10 @@ from kohort.kube.http import Request, Response
 
 
 class Waiting(ApiServer):
-    """Looks at a write only when it is told to."""
+    """Processes a write only when the test says so."""
 
     def __init__(self) -> None:
-        super().__init__(open_store(None), Catalog(builtin_kinds()), Everybody())
+        super().__init__(open_store(None), Catalog(builtin_kinds()), AllowAll())
         self.arrived, self.released, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def handle(self, request: Request, user: User) -> Response:

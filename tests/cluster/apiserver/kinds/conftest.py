@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.apiserver.caller import Api, Everybody
+from tests.cluster.apiserver.caller import AllowAll, Api
 from tests.cluster.apiserver.kinds.specimens import NAMESPACE
 
 from kohort.cluster.apiserver.admission.chain import Chain
@@ -19,11 +19,11 @@ from kohort.cluster.apiserver.storage.store import open_store
 async def admitting() -> AsyncIterator[Api]:
     """As Kubernetes was when its answers were recorded: no accounts, no storage class."""
     store = open_store(None)
-    everybody = Everybody()
+    authorizer = AllowAll()
     chain = Chain(default_plugins(store, service_accounts=False))
-    server = ApiServer(store, Catalog(builtin_kinds()), everybody, admission=chain)
+    server = ApiServer(store, Catalog(builtin_kinds()), authorizer, admission=chain)
     await server.load()
-    api = Api(server, everybody)
+    api = Api(server, authorizer)
     for document in (*namespaces(), {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": NAMESPACE}}):
         await api.post("/api/v1/namespaces", document)
     for document in bootstrap_objects(provisioner=False):

@@ -1,4 +1,4 @@
-"""The resize door (pod resize specification 1.5, 3.4, 3.5)."""
+"""The resize subresource (pod resize specification 1.5, 3.4, 3.5)."""
 
 import pytest
 from tests.cluster.apiserver.caller import Api
@@ -34,7 +34,7 @@ async def test_a_resize_changes_resources_and_nothing_else(admitting: Api) -> No
     assert answer.meta["generation"] == 2
 
 
-async def test_resources_do_not_change_through_the_main_door(admitting: Api) -> None:
+async def test_resources_do_not_change_by_an_update_of_the_pod(admitting: Api) -> None:
     await pod(admitting, BURSTABLE)
     answer = await admitting.patch(f"{PODS}/p", container(requests={"cpu": "150m"}), STRATEGIC)
     assert [cause["field"] for cause in answer.json["details"]["causes"]] == ["spec"]
@@ -119,7 +119,7 @@ async def test_a_node_that_is_gone(admitting: Api) -> None:
     answer = await admitting.patch(f"{PODS}/p/resize", container(requests={"cpu": "150m"}), STRATEGIC)
     assert (answer.code, answer.message) == (403, 'pods "p" is forbidden: node "n" not found')
     same = await admitting.patch(f"{PODS}/p/resize", container(requests={"cpu": "100m"}), STRATEGIC)
-    assert same.code == 200, "nothing changes, so nobody is asked"
+    assert same.code == 200, "nothing changes, so admission is not run"
 
 
 async def test_a_node_must_declare_what_only_some_can_do(admitting: Api) -> None:

@@ -4,7 +4,7 @@ API server. Gates turn when a server starts, so every turn is another server on 
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.apiserver.caller import Answer, Api, Everybody
+from tests.cluster.apiserver.caller import AllowAll, Answer, Api
 
 from kohort.cluster.apiserver.admission.chain import Chain
 from kohort.cluster.apiserver.admission.plugins import default_plugins
@@ -39,10 +39,10 @@ async def served(store: Store, turned: str = "") -> Api:
     """A server with these gates, on what earlier ones have stored."""
     chosen = feature_gates.parse(turned)
     chain = Chain(default_plugins(store, gates=chosen, service_accounts=False))
-    everybody = Everybody()
-    server = ApiServer(store, Catalog(builtin_kinds()), everybody, admission=chain, gates=chosen)
+    authorizer = AllowAll()
+    server = ApiServer(store, Catalog(builtin_kinds()), authorizer, admission=chain, gates=chosen)
     await server.load()
-    api = Api(server, everybody)
+    api = Api(server, authorizer)
     for document in (*namespaces(), {"metadata": {"name": "default"}}):
         await api.post("/api/v1/namespaces", document)
     return api
@@ -132,9 +132,9 @@ async def test_k6_without_declared_features_the_request_is_stored_and_the_status
     chosen = {feature_gates.NODE_DECLARED_FEATURES: False}
     chain = Chain(default_plugins(store, gates=chosen, service_accounts=False))
     await served(store)
-    server = ApiServer(store, Catalog(builtin_kinds()), Everybody(), admission=chain, gates=chosen)
+    server = ApiServer(store, Catalog(builtin_kinds()), AllowAll(), admission=chain, gates=chosen)
     await server.load()
-    api = Api(server, Everybody())
+    api = Api(server, AllowAll())
     await node(api)
     await pod(api, block=requests("200m"), nodeName="n1")
     await api.patch(f"{PODS}/p/status", {"status": {"resources": requests("200m")}})
@@ -242,9 +242,9 @@ async def test_regular_init_containers_stay_as_they_are_where_their_resize_is_of
     assert causes(answer) == ["Forbidden: resources for non-sidecar init containers are immutable"]
 
 
-async def test_without_in_place_resizing_there_is_no_door_for_it(store: Store) -> None:
+async def test_without_in_place_resizing_there_is_no_resize_subresource(store: Store) -> None:
     server, _ = await assemble(store, gates=feature_gates.parse("InPlacePodVerticalScaling=false"))
-    api = Api(server, Everybody())
+    api = Api(server, AllowAll())
     await api.post("/api/v1/namespaces", {"metadata": {"name": "default"}})
     await pod(api)
     assert (await resize(api, container="200m")).code == 404

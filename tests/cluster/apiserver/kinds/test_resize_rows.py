@@ -1,5 +1,5 @@
-"""Rows T58 to T68, T73, B10, B11 and G of the checklist (pod resize specification 8): what the resize door lets in,
-what it refuses and at which field, and what it leaves alone."""
+"""Rows T58 to T68, T73, B10, B11 and G of the checklist (pod resize specification 8): which changes the resize
+subresource allows, what it refuses and at which field, and what it leaves alone."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What is stored for fields that nobody set (specification 5.2), seen through the server."""
+"""Stored defaults of fields that were not set (specification 5.2), seen through the server."""
 
 import pytest
 from tests.cluster.apiserver.caller import Api

@@ -55,7 +55,7 @@ def test_the_floor_is_the_oldest_revision_to_resume_from() -> None:
     assert refusal.value.oldest == window.floor
 
 
-async def test_a_reader_that_fell_out_of_the_window_is_told_and_the_others_are_not() -> None:
+async def test_only_the_reader_that_fell_out_of_the_window_gets_an_error() -> None:
     bucket = Bucket(ChangeWindow(1, keep_seconds=1, keep_changes=10))
     slow = Watcher(bucket, 1, lambda: False)
     quick = Watcher(bucket, 1, lambda: False)

@@ -165,7 +165,7 @@ def test_a_file_that_is_no_database(path: Path) -> None:
     assert "not a database" in refused(path, DatabaseCorrupt)
 
 
-def test_a_database_of_somebody_else(path: Path) -> None:
+def test_a_database_of_another_program(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE log (x)")
     assert "not a database of kohort" in refused(path, DatabaseCorrupt)
@@ -233,7 +233,7 @@ def test_a_database_that_is_gone_while_its_wal_is_not_is_noticed(path: Path, los
     assert path.exists() == (lost == "emptied")
 
 
-def test_trouble_with_the_disk_is_not_told_as_damage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_error_is_not_reported_as_a_damaged_database(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever reads that a database is damaged throws it away. What cannot be read at all is a stand-in for a disk."""
     path.mkdir()
     (path / "x").touch()

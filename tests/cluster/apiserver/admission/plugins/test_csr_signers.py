@@ -6,7 +6,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from tests.cluster.apiserver.caller import Answer, Api, Everybody
+from tests.cluster.apiserver.caller import AllowAll, Answer, Api
 
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.server_setup import assemble
@@ -33,7 +33,7 @@ def request(name: str, signer: str, organization: str = "dev") -> JsonObject:
 
 async def cluster_where_bob_may(*rules: JsonObject) -> Api:
     server, _ = await assemble(open_store(None))
-    api = Api(server, Everybody())
+    api = Api(server, AllowAll())
     await api.post(f"{RBAC}/clusterroles", {"metadata": {"name": "r"}, "rules": list(rules)})
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
     subjects = [{"kind": "User", "name": "bob", "apiGroup": "rbac.authorization.k8s.io"}]
@@ -75,7 +75,7 @@ async def test_a_domain_of_signers() -> None:
     await api.server.close()
 
 
-async def test_nobody_asks_to_be_an_administrator() -> None:
+async def test_requests_for_certificates_of_administrators_are_refused() -> None:
     api = await cluster_where_bob_may()
     asked = await api.post(PATH, request("x", "kubernetes.io/kube-apiserver-client", "system:masters"))
     assert asked.message == (

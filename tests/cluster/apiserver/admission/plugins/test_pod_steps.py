@@ -1,7 +1,7 @@
 """Steps that complete or refuse pods: priority, tolerations, runtime class, accounts, topology."""
 
 import pytest
-from tests.cluster.apiserver.caller import Api, Everybody
+from tests.cluster.apiserver.caller import AllowAll, Api
 
 from kohort.cluster.apiserver.admission.chain import Chain
 from kohort.cluster.apiserver.admission.plugins import default_plugins
@@ -145,9 +145,9 @@ async def test_what_a_runtime_costs(admitting: Api, spec: JsonObject, outcome: J
 
 
 async def with_accounts(*accounts: JsonObject) -> Api:
-    store, everybody = open_store(None), Everybody()
+    store, authorizer = open_store(None), AllowAll()
     chain = Chain(default_plugins(store))
-    api = Api(ApiServer(store, Catalog(builtin_kinds()), everybody, admission=chain), everybody)
+    api = Api(ApiServer(store, Catalog(builtin_kinds()), authorizer, admission=chain), authorizer)
     await api.post("/api/v1/namespaces", {"metadata": {"name": "d"}})
     for account in accounts:
         assert (await api.post("/api/v1/namespaces/d/serviceaccounts", account)).code == 201

@@ -61,7 +61,7 @@ async def test_values_that_a_quota_needs(admitting: Api) -> None:
     assert (await admitting.post(f"{SPACE}/pods", whole)).code == 201, "the pod speaks for its containers (Q5)"
 
 
-async def test_a_quota_that_nobody_counted_bounds_nothing(admitting: Api) -> None:
+async def test_a_quota_without_a_counted_status_bounds_nothing(admitting: Api) -> None:
     body = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}}
     await admitting.post(f"{SPACE}/resourcequotas", body)
     assert (await admitting.post(f"{SPACE}/pods", pod())).code == 201
