@@ -100,7 +100,7 @@ def test_a_kubeconfig_that_is_broken(text: str, complaint: str, tmp_path: Path) 
     config = tmp_path / "config"
     config.write_text(text)
     code, _, err = invoke("get", "--kubeconfig", str(config))
-    assert (code, err) == (1, f"kohort: {config}{complaint}; mend the file, or choose another with --kubeconfig\n")
+    assert (code, err) == (1, f"kohort: {config}{complaint}; fix the file, or choose another with --kubeconfig\n")
 
 
 @pytest.mark.parametrize(

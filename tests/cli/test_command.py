@@ -164,8 +164,7 @@ def test_sets_are_not_removed_by_a_command_that_cannot_ask(tmp_path: Path) -> No
     result = CliRunner().invoke(main, ["uninstall", "--kubeconfig", str(tmp_path / "none")])
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        "kohort: this would remove all sets and their pods: "
-        "say --yes if that is meant, or --keep-objects to keep them\n"
+        "kohort: this would remove all sets and their pods: add --yes to confirm, or --keep-objects to keep them\n"
     )
 
 

@@ -75,7 +75,9 @@ async def test_status_gives_up_in_time(story: Callable[..., Json]) -> None:
         await user.create(template.but(path, {f"{ORDER}never-ready": "true"}), ready=False)
         _, code = await user.run(show.status, "llm", "text", True, 30.0)
         assert code == TOO_LATE
-        assert user.complaint == "kohort: llm is not done after 30 s; kohort explain llm -n default says why\n"
+        assert (
+            user.complaint == "kohort: llm is not done after 30 s; find out why with: kohort explain llm -n default\n"
+        )
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.01])
@@ -88,7 +90,8 @@ async def test_status_looks_once_however_little_time_there_is(story: Callable[..
         text, code = await user.run(show.status, "llm", "text", True, seconds)
         assert (code, text.count("]  ")) == (TOO_LATE, 1)
         assert (
-            user.complaint == f"kohort: llm is not done after {seconds:g} s; kohort explain llm -n default says why\n"
+            user.complaint
+            == f"kohort: llm is not done after {seconds:g} s; find out why with: kohort explain llm -n default\n"
         )
 
 

@@ -104,6 +104,23 @@ def _container(image: str) -> JsonObject:
     return {"name": "main", "image": image, "ports": [{"name": "http", "containerPort": 8080}]}
 
 
+@pytest.mark.parametrize("promoted", [False, True], ids=["before the first group", "with groups of both versions"])
+async def test_a_promotion_can_be_aborted(capsys: pytest.CaptureFixture[str], promoted: bool) -> None:
+    async with new_cluster() as cluster:
+        story, user = Story(cluster), Terminal(cluster, capsys)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1)
+        await story.jump(3)
+        await story.until(lambda: (story.condition("Progressing") or {}).get("reason") == "Finalising")
+        if promoted:
+            await story.until(lambda: story.images() == {V1, V2})
+        _, code = await user.run(edit.abort, "llm")
+        assert (code, user.complaint) == (0, "")
+        await story.healthy(V1)
+        assert story.images() == {V1}
+
+
 async def test_a_step_that_cannot_move_requests_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     async with new_cluster() as cluster:
         story, user = Story(cluster), Terminal(cluster, capsys)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.builders import lws
 from tests.inspection.scenes import group_set, leader_set, member, scene, workers
 
-from kohort.inspection.forecast import Forecast, forecast, told
+from kohort.inspection.forecast import Forecast, forecast, forecast_lines
 from kohort.objects.core import Node, NodeStatus, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.rollout_types import Rollout
@@ -58,7 +58,7 @@ def test_groups_that_are_replaced_use_their_own_room() -> None:
     found = planned(TWO)
     assert found.room is not None
     assert (found.room.fits, found.room.nodes, dict(found.room.free)) == (True, 2, {"cpu": "0"})
-    assert told(found)[-2:] == [
+    assert forecast_lines(found)[-2:] == [
         "Room: it fits. Free now on 2 nodes: cpu 0.",
         "  Not looked at: volumes, quotas and preemption.",
     ]
@@ -69,7 +69,7 @@ def test_a_surge_needs_a_node_more() -> None:
     assert found.room is not None
     assert (found.room.fits, found.room.step, found.room.homeless, found.room.lacking) == (False, 1, 2, ("cpu",))
     text = "Room: step 1 does not fit, 2 of its pods find no node (not enough cpu on any). Free now on 2 nodes: cpu 0."
-    assert text in told(found)
+    assert text in forecast_lines(found)
     assert planned([*TWO, node("node-2", "8")], surge=1).room == msgspec.structs.replace(
         found.room, nodes=3, free={"cpu": "8"}, fits=True, step=0, homeless=0, lacking=(), reason=""
     )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.builders import lws
 from tests.inspection.scenes import group_set, leader_set, revision, scene
 
-from kohort.inspection.forecast import Change, Forecast, differences, forecast, three_way, told
+from kohort.inspection.forecast import Change, Forecast, differences, forecast, forecast_lines, three_way
 from kohort.inspection.peak_demand import group_requests
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.rollout_types import Rollout
@@ -34,7 +34,7 @@ def test_a_new_set() -> None:
 def test_nothing() -> None:
     found = foresee(lws("llm").replicas(2).size(2), lws("llm").replicas(2).size(2))
     assert (found.action, found.steps) == ("nothing", [])
-    assert told(found) == ["LeaderWorkerSet llm would not change."]
+    assert forecast_lines(found) == ["LeaderWorkerSet llm would not change."]
 
 
 def test_a_roll_without_surge_takes_one_group_after_the_other() -> None:
@@ -58,7 +58,7 @@ def test_the_partition_holds() -> None:
     before = lws("llm").replicas(4).size(1).partition(2)
     found = foresee(before, before.but(IMAGE, "new:2"))
     assert (found.recreated, found.held) == ((3, 2), (0, 1))
-    assert "Held at the old revision by the partition: groups 0, 1." in told(found)
+    assert "Held at the old revision by the partition: groups 0, 1." in forecast_lines(found)
 
 
 def test_scaling_recreates_nothing() -> None:
@@ -98,9 +98,9 @@ def test_groups_that_grow_need_room(surge: int, size: int, cpu: str, pods: int, 
     before = lws("llm").replicas(2).size(2).max_surge(surge).but(REQUESTS, {"requests": {"cpu": "1"}})
     found = foresee(before, before.size(size).but(REQUESTS, {"requests": {"cpu": cpu}}))
     assert (found.extra_pods, found.extra_requests.get("cpu")) == (pods, needed)
-    assert [line for line in told(found) if line.startswith("Room needed")] == ([said] if said else [])
+    assert [line for line in forecast_lines(found) if line.startswith("Room needed")] == ([said] if said else [])
     replaced = f"2 groups recreated (4 pods replaced by {2 * size});" if size != 2 else "2 groups recreated (4 pods);"
-    assert any(line.startswith(replaced) for line in told(found))
+    assert any(line.startswith(replaced) for line in forecast_lines(found))
 
 
 def test_the_hold_of_a_rollout_is_nobodys_edit() -> None:

@@ -4,7 +4,7 @@ import pytest
 from tests.builders import lws
 from tests.inspection.scenes import group_set
 
-from kohort.inspection.in_place_forecast import in_place, told
+from kohort.inspection.in_place_forecast import in_place, in_place_lines
 from kohort.objects.json_types import JsonObject
 
 CONTAINER = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0"
@@ -18,7 +18,7 @@ def ask(before: JsonObject, after: JsonObject, **container: object) -> list[str]
     for key, value in container.items():
         built = built.but(f"{CONTAINER}.{key}", value)
     found = in_place(group_set(built), group_set(built.but(f"{CONTAINER}.resources", after)))
-    return told(found) if found is not None else None
+    return in_place_lines(found) if found is not None else None
 
 
 def test_more_of_both() -> None:

@@ -19,7 +19,7 @@ from tests.inspection.scenes import (
 
 from kohort.groups.caches import GroupService
 from kohort.inspection.advice import Advice, Command, Verb
-from kohort.inspection.cause import ORDER, Cause, spoken
+from kohort.inspection.cause import ORDER, Cause, cause_lines
 from kohort.inspection.container_causes import restarts
 from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
@@ -181,7 +181,7 @@ def test_the_same_thing_is_told_once() -> None:
     pods = [without_node(member(group, worker), message) for group in range(2) for worker in range(2)]
     (cause,) = causes(scene(pods=pods))
     assert cause.objects == ("llm-0", "llm-0-1", "llm-1", "llm-1-1")
-    assert spoken(cause, 1)[0] == f"1. [scheduling] llm-0 and 3 more: {message}"
+    assert cause_lines(cause, 1)[0] == f"1. [scheduling] llm-0 and 3 more: {message}"
 
 
 def test_one_image_is_one_cause() -> None:

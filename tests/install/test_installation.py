@@ -8,7 +8,7 @@ import pytest
 
 from kohort.install.install_kinds import ROLE_BINDINGS, ROLES
 from kohort.install.installation import InstallationFailed, install, objects_in, uninstall
-from kohort.install.operator_readiness import hindrance, missing
+from kohort.install.operator_readiness import missing, unready_reason
 from kohort.install.options import Options
 from kohort.kube.client import Client
 from kohort.kube.resources import (
@@ -216,7 +216,7 @@ def test_replicas_of_the_template_before_do_not_count() -> None:
         await install(client, Options(image="good"), heard, wait=60)
         never = {"template": {"metadata": {"annotations": {"simulation.kohort.dev/waiting": "ImagePullBackOff"}}}}
         await client.patch(DEPLOYMENTS, "lws-controller-manager", "lws-system", {"spec": never})
-        with pytest.raises(InstallationFailed, match=r"1 of 2 replicas are of the new kind; pod .*ImagePullBackOff"):
+        with pytest.raises(InstallationFailed, match=r"1 of 2 replicas are updated; pod .*ImagePullBackOff"):
             await install(client, Options(image="bad"), heard, wait=60)
 
     played(story, nodes=2)
@@ -243,17 +243,17 @@ def test_another_configuration_means_other_pods() -> None:
         (
             2,
             {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2},
-            "nobody has looked",
+            "the change has not been observed yet",
         ),
         (
             2,
             {"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1, "availableReplicas": 2},
-            ".* of the new kind",
+            ".* are updated",
         ),
         (
             2,
             {"observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 1},
-            ".* of the old kind",
+            ".* of the old version are left",
         ),
         (
             2,
@@ -270,7 +270,7 @@ def test_what_is_missing(generation: int, status: JsonObject, words: str) -> Non
 
 def test_a_pod_says_what_hinders_it() -> None:
     pending = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
-    assert hindrance({"metadata": {"name": "p"}, "status": {"conditions": [pending]}}) == (
+    assert unready_reason({"metadata": {"name": "p"}, "status": {"conditions": [pending]}}) == (
         "pod p has no node: 0/3 nodes are available"
     )
     container = {
@@ -278,4 +278,4 @@ def test_a_pod_says_what_hinders_it() -> None:
         "lastState": {"terminated": {"reason": "Error", "message": "unknown field"}},
     }
     crashed = {"metadata": {"name": "p"}, "status": {"containerStatuses": [container]}}
-    assert hindrance(crashed) == "pod p: CrashLoopBackOff: unknown field"
+    assert unready_reason(crashed) == "pod p: CrashLoopBackOff: unknown field"

@@ -9,7 +9,7 @@ import pytest
 
 from kohort.objects.json_types import JsonObject
 from kohort.testing import virtual_time
-from kohort.up.loop_errors import Complaints
+from kohort.up.loop_errors import LoopErrorLog
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> list[JsonObject]:
@@ -19,7 +19,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> list[JsonObject]:
 def test_the_same_complaint_is_told_once_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(Complaints())
+        loop.set_exception_handler(LoopErrorLog())
         problem = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         for _ in range(1000):
             loop.call_exception_handler({"message": "socket.accept() out of system resource", "exception": problem})
@@ -33,7 +33,7 @@ def test_the_same_complaint_is_told_once_a_minute(capsys: pytest.CaptureFixture[
 
 async def test_a_callback_that_fails_is_told_with_its_stack(capsys: pytest.CaptureFixture[str]) -> None:
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(Complaints())
+    loop.set_exception_handler(LoopErrorLog())
     loop.call_soon(lambda: 1 // 0)
     loop.call_soon(lambda: int("x"))
     await asyncio.sleep(0.01)

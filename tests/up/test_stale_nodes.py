@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kohort.kube.resources import NODES, PODS, Resource
 from kohort.testing import Cluster, virtual_time
-from kohort.up.stale_nodes import retire
+from kohort.up.stale_nodes import remove_stale_nodes
 
 SIMULATED = {"simulation.kohort.dev/node": "true"}
 
@@ -28,17 +28,22 @@ def test_what_nobody_runs_goes_with_its_pods(tmp_path: Path) -> None:
     async def story() -> None:
         async with Cluster() as cluster:
             await furnished(cluster)
-            assert await retire(cluster.client, note, ["sim-0", "sim-1", "sim-2"]) == ""
+            assert await remove_stale_nodes(cluster.client, note, ["sim-0", "sim-1", "sim-2"]) == ""
             await cluster.client.delete(PODS, "on-sim-1", "default")
             assert names(cluster, PODS) == ["on-mine", "on-sim-1"], "nobody ends it"
-            said = await retire(cluster.client, note, ["sim-0"])
+            said = await remove_stale_nodes(cluster.client, note, ["sim-0"])
             assert said == "removed nodes sim-1 to sim-2, which an earlier start ran, and 1 pod there"
             assert names(cluster) == ["mine", "sim-0"]
             assert names(cluster, PODS) == ["on-mine"]
-            assert await retire(cluster.client, note, ["laptop"]) == "removed node sim-0, which an earlier start ran"
+            assert (
+                await remove_stale_nodes(cluster.client, note, ["laptop"])
+                == "removed node sim-0, which an earlier start ran"
+            )
             await cluster.client.create(NODES, {"metadata": {"name": "laptop"}})
-            assert await retire(cluster.client, note, []) == "removed node laptop, which an earlier start ran"
+            assert (
+                await remove_stale_nodes(cluster.client, note, []) == "removed node laptop, which an earlier start ran"
+            )
             assert (names(cluster), note.exists()) == (["mine"], False)
-            assert await retire(cluster.client, note, []) == ""
+            assert await remove_stale_nodes(cluster.client, note, []) == ""
 
     virtual_time.run(story())

@@ -17,7 +17,7 @@ PAUSED: Final = 4
 TOO_LATE: Final = 5
 EXIT_CODES: Final[Mapping[int, str]] = {
     0: "done; the workload is as it should be; nothing would change",
-    1: "refused, not found or not reachable; stderr says what, and what to do",
+    1: "refused, not found or not reachable; stderr has the reason and what to do",
     2: "the command line itself is wrong",
     3: "`status` and `explain`: the workload is not, or not yet, as it should be; `plan`: the nodes lack the room",
     4: "`status`: a release is paused and waits for approval; `plan` and `diff` with `--exit-code`: differences",
@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class Refusal(Exception):
-    """A command cannot do what it was asked; the message says why and what to do."""
+    """A command cannot be carried out; the message has the reason and what to do."""
 
 
 class Target(NamedTuple):
@@ -175,7 +175,7 @@ def _selector(context: click.Context, parameter: click.Parameter, value: str) ->
 
 
 def execute(target: Target, action: Action) -> None:
-    """Run an action and end the process with its exit code. Who calls the command with an `obj` runs it instead."""
+    """Run an action and end the process with its exit code. Tests pass an `obj` that runs it instead."""
     runner: Runner | None = click.get_current_context().find_root().obj
     sys.exit((runner or _run)(target, action))
 
@@ -196,9 +196,9 @@ async def _connected(target: Target, action: Action) -> int:
     try:
         transport = load(target.kubeconfig, context=target.context)
     except BrokenKubeconfig as problem:
-        return complain(f"{problem}; mend the file, or choose another with --kubeconfig")
+        return print_error(f"{problem}; fix the file, or choose another with --kubeconfig")
     except KubeconfigError as problem:
-        return complain(f"{problem}; {_nearest()}")
+        return print_error(f"{problem}; {_nearest()}")
     client = Client(transport, field_manager=target.client, user_agent=target.client)
     try:
         return await guarded(action, client, target.namespace or transport.connection.namespace)
@@ -217,7 +217,7 @@ def _nearest() -> str:
 
 
 async def guarded(action: Action, client: "Client", namespace: str) -> int:
-    """The exit code of an action, with its failures told in one line."""
+    """The exit code of an action; its failures are printed in one line."""
     from kohort.cli.error_messages import described
     from kohort.inspection.history import NoSuchRevision
     from kohort.kube.errors import ApiError
@@ -225,16 +225,16 @@ async def guarded(action: Action, client: "Client", namespace: str) -> int:
     try:
         return await action(client, namespace)
     except (Refusal, NoSuchRevision) as problem:
-        return complain(str(problem))
+        return print_error(str(problem))
     except ApiError as problem:
-        return complain(described(problem, namespace))
+        return print_error(described(problem, namespace))
 
 
-def complain(text: str) -> int:
-    """Say it on stderr; the exit code that goes with it."""
+def print_error(text: str) -> int:
+    """Print an error to stderr; returns its exit code."""
     click.echo(f"kohort: {text}", err=True)
     return REFUSED
 
 
 def fail(text: str) -> NoReturn:
-    sys.exit(complain(text))
+    sys.exit(print_error(text))

@@ -17,7 +17,7 @@ def command(name: str | None, output: str, selector: str, watch: bool, all_names
     from kohort.cli.actions import show
 
     if all_namespaces and name:
-        raise click.UsageError("-A shows all sets: leave the name out, or say where it is with -n")
+        raise click.UsageError("-A shows all sets: leave the name out, or name the namespace with -n")
     if selector and name:
         raise click.UsageError("-l selects among all sets: leave the name out")
     execute(

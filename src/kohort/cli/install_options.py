@@ -69,7 +69,7 @@ def _check_names(option: str, *names: str) -> None:
 
 
 def on_cluster(kubeconfig: str | None, context: str | None, work: "Callable[[Client], Awaitable[None]]") -> None:
-    """Do something with a cluster; a failure is told as by every other command."""
+    """Run an action on a cluster; failures are printed as by every other command."""
 
     async def action(client: "Client", namespace: str) -> int:
         from kohort.install.installation import InstallationFailed

@@ -2,7 +2,7 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, output_option
+from kohort.cli.connection import Target, cluster_options, execute, output_option, print_error
 
 
 @click.command("lint")
@@ -20,12 +20,12 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @cluster_options
 def command(filenames: tuple[str, ...], output: str, target: Target) -> None:
     """Check sets, Rollouts, Services and routes in files: what the cluster would refuse, names that lead nowhere, and
-    steps that do nothing. Nothing is changed. Exit code 1 if there is anything to complain about."""
+    steps that do nothing. Nothing is changed. Exit code 1 if anything is found."""
     from kohort.cli.actions import plan
-    from kohort.cli.connection import Refusal, complain
+    from kohort.cli.connection import Refusal
 
     try:
         files = plan.read(filenames)
     except Refusal as problem:
-        click.get_current_context().exit(complain(str(problem)))
+        click.get_current_context().exit(print_error(str(problem)))
     execute(target, lambda client, namespace: plan.lint(client, namespace, files, output))

@@ -68,7 +68,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            raise  # click ends quietly when nobody reads on
+            raise  # click ends without a message when the reader has closed the pipe
         except OSError as problem:
             click.echo(f"kohort: {problem}", err=True)
             ctx.exit(1)

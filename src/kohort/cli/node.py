@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kohort.cli import option_types
-from kohort.cli.connection import complain, fail
+from kohort.cli.connection import fail, print_error
 from kohort.up.startup_errors import BadOption, CannotStart
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def command(
     except KubeconfigError as problem:
         fail(f"{problem}; name the cluster to join with --kubeconfig")
     if runtime == "process" and cgroup_parent is None and (unlimited := warning_of_no_limits()):
-        complain(unlimited)
+        print_error(unlimited)
     joining = partial(
         register,
         name=name,
@@ -154,7 +154,7 @@ def _check_name(name: str) -> None:
 
 
 def _runtime(name: str) -> "Runtime | None":
-    """None for the one that a node has unless told otherwise."""
+    """None for the default of a node."""
     if name == "process":
         return None
     from kohort.node.runtimes.simulated import SimulatedRuntime

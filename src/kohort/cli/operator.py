@@ -168,7 +168,7 @@ def _override(configuration: "Configuration", settings: JsonObject) -> None:
 
 
 def _level(text: str) -> str:
-    """zap's numbers: the higher, the more is said; from 4 on it is for developers."""
+    """Levels of zap: higher numbers log more; from 4 on for developers."""
     if text.isdecimal():
         return "debug" if int(text) >= 4 else "info"
     if text not in _LEVELS:

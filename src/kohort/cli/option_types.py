@@ -1,4 +1,4 @@
-"""Values of options, and what may stand in them. Of lists of `name=value`, BadOption says which one is wrong."""
+"""Types of option values, with their checks. For lists of `name=value`, BadOption names the wrong item."""
 
 import math
 import os

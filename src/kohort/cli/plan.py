@@ -2,7 +2,7 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, output_option
+from kohort.cli.connection import Target, cluster_options, execute, output_option, print_error
 
 
 @click.command("plan")
@@ -26,12 +26,12 @@ def command(filenames: tuple[str, ...], server_side: bool, exit_code: bool, outp
     Pods are counted as the API server would store them. Exit code 3 if the nodes do not have the room.
     """
     from kohort.cli.actions import plan
-    from kohort.cli.connection import Action, Refusal, complain
+    from kohort.cli.connection import Action, Refusal
 
     try:
         files = plan.read(filenames)
     except Refusal as problem:
-        click.get_current_context().exit(complain(str(problem)))
+        click.get_current_context().exit(print_error(str(problem)))
     action: Action = lambda client, namespace: plan.plan(  # noqa: E731
         client, namespace, files, output, server_side, exit_code
     )

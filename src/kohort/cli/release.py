@@ -33,11 +33,11 @@ def command(
     """
     if not keep_stable:
         raise click.UsageError(
-            "say --keep-stable: the workload returns to its stable version. To ship the new version to all replicas "
+            "add --keep-stable: the workload returns to its stable version. To ship the new version to all replicas "
             "instead: kohort approve NAME --full"
         )
     if not yes and not dry_run and not sys.stdin.isatty():
-        raise click.UsageError("this changes the workload and its Rollout: say --yes, or --dry-run to see what it does")
+        raise click.UsageError("this changes the workload and its Rollout: add --yes, or --dry-run to see what it does")
     from kohort.cli.actions import release_stop
 
     execute(

@@ -18,7 +18,11 @@ def _amount(context: click.Context, parameter: click.Parameter, value: str) -> s
 @click.command("resize")
 @set_argument()
 @click.option("--size", type=click.IntRange(1), help="Pods per group. Groups are recreated.")
-@click.option("--recreate", is_flag=True, help="With --size: allow it, whatever the set's resizePolicy says.")
+@click.option(
+    "--recreate",
+    is_flag=True,
+    help="With --size: recreate the groups even if the set's resizePolicy does not allow it.",
+)
 @click.option("--cpu", default="", callback=_amount, help="New CPU of running pods, in place.")
 @click.option("--memory", default="", callback=_amount, help="New memory of running pods, in place.")
 @click.option("--container", default="", help="With --cpu and --memory: which container.  [default: the first]")

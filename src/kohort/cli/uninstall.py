@@ -24,7 +24,7 @@ def command(kubeconfig: str | None, context: str | None, keep_objects: bool, yes
     options = options_of({"namespace": namespace})
     sure = yes or keep_objects
     if not sure and not sys.stdin.isatty():  # a script cannot be asked, and silence is no consent
-        fail("this would remove all sets and their pods: say --yes if that is meant, or --keep-objects to keep them")
+        fail("this would remove all sets and their pods: add --yes to confirm, or --keep-objects to keep them")
 
     async def work(client: "Client") -> None:
         from kohort.install.installation import objects_in, uninstall

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from kohort.cli import option_types
-from kohort.cli.connection import complain
+from kohort.cli.connection import print_error
 from kohort.objects.json_types import Json
 from kohort.up import detached
 from kohort.up.data_directory import DataDirectory, default_directory
@@ -114,7 +114,7 @@ def command(
 def _refuse(failure: CannotStart) -> NoReturn:
     if detached.is_detached():
         detached.report_failure(str(failure))
-    complain(str(failure))
+    print_error(str(failure))
     sys.exit(failure.exit_code)
 
 
@@ -186,7 +186,7 @@ def _ready(running: "Running") -> None:
 
 def _show(server: str, export: str, note: str) -> None:
     if note:
-        complain(note)
+        print_error(note)
     click.echo(f"ready {server}")
     if export:
         click.echo(export)

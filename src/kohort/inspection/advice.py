@@ -1,7 +1,7 @@
-"""What a person is advised to do: words, and commands of kohort that can be typed as they stand.
+"""Advice to the user: text, and commands of kohort that can be typed as they are.
 
-A command is data until it is printed: who recommends it can ask first whether the state of the workload lets it go
-ahead (`permissions`), and a test can run it. It is turned into text here and nowhere else.
+A command stays data until it is printed: `allowed_commands` checks whether the state of the workload permits it before
+it is recommended, and a test can run it. Only this module makes text of it.
 """
 
 from enum import Enum
@@ -54,7 +54,7 @@ class Advice(msgspec.Struct, frozen=True):
 
 
 def alternatives(words: str, offers: list[tuple[str, Command]]) -> Advice:
-    """Words, then what else can be done, each with a few words of its own.
+    """Text, then the commands that can be run instead, each with its own text.
 
     >>> alternatives("wait", [("or go back", Command(Verb.ABORT, "llm", "default"))]).text
     'wait; or go back: kohort abort llm -n default'

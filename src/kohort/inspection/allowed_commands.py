@@ -1,8 +1,8 @@
-"""Whether the state of a workload lets a command go ahead.
+"""Which commands the state of a workload permits.
 
-The commands ask before they write, and what recommends a command asks before it does: both get the same answer.
+Commands ask before they write, and `kohort explain` asks before it recommends one: both get the same answer.
 
-| command | goes ahead if |
+| command | is permitted if |
 |---|---|
 | approve | a step of its Rollout waits, for an approval or for its time to pass |
 | approve --step N | its Rollout is rolling, and has a step N; the next one: as approve |
@@ -20,7 +20,7 @@ from kohort.rules import rollout_labels
 
 
 def refusal(subject: Subject, verb: Verb) -> str:
-    """Why not; empty if it may."""
+    """Why the command is not permitted; empty if it is."""
     match verb:
         case Verb.APPROVE:
             return approval_refusal(subject)

@@ -27,7 +27,7 @@ from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
 from kohort.cluster.scheduler.rejection import NodeRejection, PodRejection
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.future_pods import Newcomers, Unit, newcomers
-from kohort.inspection.readable_amounts import spoken
+from kohort.inspection.readable_amounts import amount_text
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Node, Pod
 from kohort.objects.quantity import ZERO, Quantity
@@ -249,10 +249,10 @@ def _shortage(rejection: NodeRejection) -> set[str]:
     return names | {"pods"} if NodeReason.TOO_MANY_PODS in rejection.reasons else names
 
 
-def told(room: Room, asked: Mapping[str, str]) -> list[str]:
+def room_lines(room: Room, asked: Mapping[str, str]) -> list[str]:
     """In lines of text; `asked` is what the edit needs on top of what there is."""
     names = [name for name in room.free if name in asked] or list(room.free)
-    free = ", ".join(spoken(name, room.free[name]) for name in names) or "nothing is requested"
+    free = ", ".join(amount_text(name, room.free[name]) for name in names) or "nothing is requested"
     nodes = f"{room.nodes} node{'' if room.nodes == 1 else 's'}"
     if room.fits:
         return [f"Room: it fits. Free now on {nodes}: {free}.", f"  Not looked at: {UNSEEN}."]

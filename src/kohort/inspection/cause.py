@@ -1,6 +1,6 @@
-"""What stands between a set and what is wanted: one finding, and how findings are ordered.
+"""A cause why a workload is not in its wanted state, and the order of causes.
 
-| order | class | seen in |
+| order | kind | found in |
 |--:|---|---|
 | 0 | operator | the set's last edit was never observed |
 | 1 | refused | warning events of the set and its StatefulSets: quota, webhooks |
@@ -13,7 +13,7 @@
 | 8 | resize | PodResizePending, PodResizeInProgress with an error |
 | 9 | traffic | a step that cannot move requests: routes, Services, endpoints |
 | 10 | rollout | steps that wait for approval, held partitions |
-| 11 | waiting | starting, terminating, workers that wait for their leader: nothing is wrong yet |
+| 11 | waiting | starting, terminating, workers that wait for their leader: not an error yet |
 """
 
 from collections.abc import Iterable
@@ -43,19 +43,19 @@ ORDER: Final = (
 class Cause(msgspec.Struct, frozen=True):
     kind: str
     objects: tuple[str, ...]
-    """Who shows it, first the one to look at."""
+    """Names of the objects that show it; look at the first one first."""
     found: str
     action: Advice
 
 
-def spoken(cause: Cause, number: int) -> list[str]:
+def cause_lines(cause: Cause, number: int) -> list[str]:
     first, *others = cause.objects
     more = f" and {len(others)} more" if others else ""
     return [f"{number}. [{cause.kind}] {first}{more}: {cause.found}", f"   → {cause.action.text}"]
 
 
 def documents(causes: Iterable[Cause]) -> list[JsonObject]:
-    """For scripts: what to do in words, and the commands among it by themselves."""
+    """For scripts: the advice as text, and its commands as a list."""
     return [
         {
             "kind": one.kind,

@@ -1,4 +1,4 @@
-"""Why a container does not run, as its status tells it, and that it ran and ended lately."""
+"""Causes why a container does not run, from its status; and containers that restarted recently."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from kohort.objects.core import ContainerStatus, Pod
 from kohort.objects.pods import ContainerStateTerminated
 
 _PULLING: Final = frozenset({"ErrImagePull", "ImagePullBackOff"})
-"""The same trouble, looked at while it is tried and between two tries."""
+"""One problem: the first during a pull, the second between two pulls."""
 _IMAGE: Final = frozenset({*_PULLING, "InvalidImageName", "ErrImageNeverPull"})
 _START: Final = "correct the command, the working directory or the mounts of this container in the template"
 _HOOK: Final = "correct the lifecycle hook of this container in the template"
@@ -24,7 +24,7 @@ _CONFIGURATION: Final[Mapping[str, str]] = {
 }
 _NEVER_RAN: Final = frozenset({"StartError", "ContainerCannotRun"})
 _ORDINARY: Final = frozenset({"", "PodInitializing", "ContainerCreating"})
-LATELY: Final = timedelta(minutes=10)
+RECENTLY: Final = timedelta(minutes=10)
 
 
 def of_container(status: ContainerStatus, pod: Pod, context: PodContext) -> tuple[str, str, Advice] | None:
@@ -40,35 +40,36 @@ def of_container(status: ContainerStatus, pod: Pod, context: PodContext) -> tupl
     ended = status.last_state.terminated
     if waiting is not None and waiting.reason == "CrashLoopBackOff":
         if ended is not None and ended.reason in _NEVER_RAN:
-            return "configuration", f"{name} cannot be started{_why(ended)}", Advice(_START)
+            return "configuration", f"{name} cannot be started{_reason_and_message(ended)}", Advice(_START)
         before = Advice("{}", (_logs(pod, context, "--previous"),))
-        return "crash", f"{name} ends again and again{_last(status)}", before
+        return "crash", f"{name} ends again and again{_last_exit(status)}", before
     if waiting is not None and waiting.reason not in _ORDINARY:
         text = f"{name}: {waiting.reason}" + (f": {waiting.message}" * bool(waiting.message))
         look = f"kubectl -n {pod.metadata.namespace} describe pod {pod.metadata.name}"
         return "configuration", text, Advice(look)
     ended = status.state.terminated
     if ended is not None and ended.reason in _NEVER_RAN:
-        return "configuration", f"{name} cannot be started{_why(ended)}", Advice(_START)
+        return "configuration", f"{name} cannot be started{_reason_and_message(ended)}", Advice(_START)
     if ended is not None and ended.exit_code and pod.status.phase != "Succeeded":
-        return "crash", f"{name} ended with code {ended.exit_code}{_why(ended)}", logs
+        return "crash", f"{name} ended with code {ended.exit_code}{_reason_and_message(ended)}", logs
     return None
 
 
 def restarts(context: PodContext, now: datetime) -> Iterator[str]:
-    """Containers that run, and ended lately: a set in a loop of crashes looks well every few seconds."""
+    """Containers that run but ended recently: between two crashes a set looks ready."""
     for pod in context.pods:
         for status in pod.status.container_statuses:
             ended = status.last_state.terminated
             if status.state.running is None or ended is None or not ended.finished_at or not status.restart_count:
                 continue
             age = now - parse_time(ended.finished_at)
-            if age > LATELY:
+            if age > RECENTLY:
                 continue
             times = "once" if status.restart_count == 1 else f"{status.restart_count} times"
             text = f"{pod.metadata.name}: container {status.name} has restarted {times}, last"
             ago = f"{max(0, int(age.total_seconds()))} s ago"
-            yield f"{text} {ago} after code {ended.exit_code}{_why(ended)} → {_logs(pod, context, '--previous').text}"
+            logs = _logs(pod, context, "--previous").text
+            yield f"{text} {ago} after code {ended.exit_code}{_reason_and_message(ended)} → {logs}"
 
 
 def _logs(pod: Pod, context: PodContext, *options: str) -> Command:
@@ -76,16 +77,16 @@ def _logs(pod: Pod, context: PodContext, *options: str) -> Command:
 
 
 def _of_image(image: str, reason: str, context: PodContext) -> str:
-    """All pods that wait for an image say the same of it, whatever each of them is at: it is one cause."""
+    """The same text for all pods that wait for an image, in any state of the pull, so that they are one cause."""
     if reason not in _PULLING:
-        message = next((text for found, text in _told(image, context) if found == reason and text), "")
+        message = next((text for found, text in _waiting_reasons(image, context) if found == reason and text), "")
         return f"{reason} for {image}" + (f": {message}" * bool(message))
-    known = [(found, text) for found, text in _told(image, context) if found in _PULLING and text]
-    known.sort(key=lambda one: one[0] != "ErrImagePull")  # between two tries it only says that it waits
+    known = [(found, text) for found, text in _waiting_reasons(image, context) if found in _PULLING and text]
+    known.sort(key=lambda one: one[0] != "ErrImagePull")  # ImagePullBackOff has no details
     return f"cannot pull image {image}" + (f": {known[0][1]}" if known else "")
 
 
-def _told(image: str, context: PodContext) -> Iterator[tuple[str, str]]:
+def _waiting_reasons(image: str, context: PodContext) -> Iterator[tuple[str, str]]:
     """Reasons and messages of all containers that wait with this image."""
     for pod in context.pods:
         for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
@@ -99,14 +100,14 @@ def _image(pod: Pod, status: ContainerStatus) -> str:
     return written.get(status.name) or status.image
 
 
-def _last(status: ContainerStatus) -> str:
+def _last_exit(status: ContainerStatus) -> str:
     ended = status.last_state.terminated
     times = f", {status.restart_count} times" if status.restart_count else ""
-    return f"{times}; last with code {ended.exit_code}{_why(ended)}" if ended is not None else times
+    return f"{times}; last with code {ended.exit_code}{_reason_and_message(ended)}" if ended is not None else times
 
 
-def _why(ended: ContainerStateTerminated) -> str:
-    """The reason, where it says more than the code does, and the last line of the message."""
+def _reason_and_message(ended: ContainerStateTerminated) -> str:
+    """The reason, where it adds to the exit code, and the last line of the message."""
     reason = f" ({ended.reason})" if ended.reason not in ("", "Error", "Completed") else ""
     lines = ended.message.strip().splitlines()
     return f"{reason}: {lines[-1].strip()}" if lines else reason

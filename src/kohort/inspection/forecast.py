@@ -1,4 +1,4 @@
-"""What an edit of a set would do, told before it is made.
+"""Forecast of what an edit of a set would do.
 
 The roll is played through with the very function that the operator rolls by, `plan_roll`, on the assumption that every
 group becomes ready: what is left is the order of things, how many groups are away at the worst moment, and how much
@@ -13,12 +13,10 @@ from kohort.groups import revisions
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.pod_mutation import PodRefused
 from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
-from kohort.inspection.capacity_forecast import Room, room_for
-from kohort.inspection.capacity_forecast import told as room_told
-from kohort.inspection.in_place_forecast import InPlace, in_place
-from kohort.inspection.in_place_forecast import told as in_place_told
+from kohort.inspection.capacity_forecast import Room, room_for, room_lines
+from kohort.inspection.in_place_forecast import InPlace, in_place, in_place_lines
 from kohort.inspection.peak_demand import demand
-from kohort.inspection.readable_amounts import spoken
+from kohort.inspection.readable_amounts import amount_text
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.stored_templates import with_pod_defaults, with_stored_pods
 from kohort.objects.core import Node, Pod
@@ -133,7 +131,7 @@ def _canary_groups(before: Snapshot | None, after: LeaderWorkerSet) -> int:
 
 
 def _edited(before: Snapshot, after: LeaderWorkerSet) -> list[Change]:
-    """Without the hold: whoever edits a set that a Rollout releases does not write that, the server does."""
+    """Without the hold: admission adds it to a set that a Rollout releases, not the user."""
     found = differences(before.group_set.spec, after.spec, "spec")
     if before.rollout is None:
         return found
@@ -274,7 +272,7 @@ def three_way(last_applied: JsonObject, live: JsonObject, wanted: JsonObject) ->
     return patch
 
 
-def told(found: Forecast) -> list[str]:
+def forecast_lines(found: Forecast) -> list[str]:
     """The forecast in lines of text."""
     lines = [_OPENING[found.action].format(name=found.name)]
     lines += [f"  {change.path}: {_short(change.before)} → {_short(change.after)}" for change in found.changes]
@@ -296,14 +294,14 @@ def told(found: Forecast) -> list[str]:
     if found.extra_groups or found.extra_pods or found.extra_requests:
         lines.append(f"Room needed on top of today's: {_extra(found)}.")
     if found.room is not None:
-        lines += room_told(found.room, found.extra_requests)
+        lines += room_lines(found.room, found.extra_requests)
     if found.in_place is not None:
-        lines += in_place_told(found.in_place)
+        lines += in_place_lines(found.in_place)
     return lines
 
 
 def _extra(found: Forecast) -> str:
-    room = ", ".join(spoken(*one) for one in found.extra_requests.items())
+    room = ", ".join(amount_text(*one) for one in found.extra_requests.items())
     groups = [_count(found.extra_groups, "group")] if found.extra_groups else []
     pods = [_count(found.extra_pods, "pod")] if found.extra_pods else []
     counted = ", ".join(groups + pods)

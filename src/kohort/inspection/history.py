@@ -130,7 +130,7 @@ def text_of(version: Version) -> str:
 
 
 def renewed(subject: Subject, to: Version) -> str:
-    """A version that is returned to becomes the newest, and is counted anew."""
+    """A version that is returned to becomes the newest and gets a new number."""
     number = max(one.number for one in subject.versions) + 1
     return f"revision {to.number} ({to.key}), which becomes revision {number}"
 

@@ -3,7 +3,7 @@
 | the template differs in | answer |
 |---|---|
 | cpu and memory of containers or of the pod, nothing else | in place, if the rules below agree |
-| anything else | nothing is said: pods must be made anew |
+| anything else | no forecast: pods must be recreated |
 
 | rule of Kubernetes | else |
 |---|---|
@@ -128,7 +128,7 @@ def _different(before: Container, after: Container) -> list[str]:
     return [key for key in _AMOUNTS if before.resources.requests.get(key) != after.resources.requests.get(key)]
 
 
-def told(found: InPlace) -> list[str]:
+def in_place_lines(found: InPlace) -> list[str]:
     if not found.possible:
         return [f"Only cpu and memory change, but not in place: {found.reason}."]
     cost = f"restarting {', '.join(found.restarts)}" if found.restarts else "without a restart"

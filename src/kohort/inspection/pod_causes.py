@@ -1,4 +1,4 @@
-"""Why a pod is not ready, or not as large as it should be: what its own status, its claims and its events say."""
+"""Causes why a pod is not ready or not resized: from its status, its claims and its events."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -36,7 +36,7 @@ def _explained(pod: Pod, context: PodContext) -> list[tuple[str, str, Advice]]:
     if rejected := _rejected(pod, context):
         return [("refused", f"its node did not take it: {rejected}", Advice(_AFTER_REJECTION))]
     if pod.metadata.deleting:
-        return [("waiting", _leaving(pod), Advice("wait until it has ended"))]
+        return [("waiting", _terminating(pod), Advice("wait until it has ended"))]
     if unbound := _unbound(pod, context):
         return [("volume", text, Advice(action)) for text, action in unbound]
     if mounting := _mount_trouble(pod, context):
@@ -61,20 +61,20 @@ def _explained(pod: Pod, context: PodContext) -> list[tuple[str, str, Advice]]:
 
 
 def _rejected(pod: Pod, context: PodContext) -> str:
-    """What its node, or that of its predecessor of the same name, said last. A pod that a node does not take fails at
-    once and is made anew at once, so that hardly anybody sees it in that state; its events stay."""
+    """The last warning of the node of this pod, or of its predecessor with the same name, if the node rejected it. A
+    rejected pod fails and is replaced at once, so its status is rarely seen; its events stay."""
     if pod.status.phase == "Running" and not pod.metadata.deleting:
         return ""
     name = pod.metadata.name
-    told = [one for one in context.events if one.involved_object.kind == "Pod" and one.involved_object.name == name]
-    told.sort(key=lambda one: one.last_timestamp or one.event_time or "")
-    last = next((one for one in reversed(told) if one.type == "Warning"), None)
+    events = [one for one in context.events if one.involved_object.kind == "Pod" and one.involved_object.name == name]
+    events.sort(key=lambda one: one.last_timestamp or one.event_time or "")
+    last = next((one for one in reversed(events) if one.type == "Warning"), None)
     if last is None or not (last.reason.startswith("OutOf") or last.reason in _REJECTIONS):
         return ""
     return f"{last.reason}: {last.message}"
 
 
-def _leaving(pod: Pod) -> str:
+def _terminating(pod: Pod) -> str:
     seconds = pod.metadata.deletion_grace_period_seconds
     held = f", held by {', '.join(pod.metadata.finalizers)}" if pod.metadata.finalizers else ""
     return f"terminating (grace period {seconds} s{held})"
@@ -96,7 +96,7 @@ def _unbound(pod: Pod, context: PodContext) -> list[tuple[str, str]]:
             found.append((f"claim {wanted} has lost its volume", "restore the volume, or delete claim and pod"))
         elif claim.status.phase != "Bound" and (trouble := _event_of(context, claim.metadata.name, "Provision")):
             kind = claim.spec.storage_class_name or "none"
-            found.append((f"claim {wanted} (storage class {kind}) is not bound: {trouble}", "mend the storage class"))
+            found.append((f"claim {wanted} (storage class {kind}) is not bound: {trouble}", "fix the storage class"))
         elif claim.status.phase != "Bound" and claim.spec.storage_class_name is None:
             text = f"claim {wanted} is {claim.status.phase or 'Pending'}: it names no storage class"
             found.append((text, "name one in the claim template, or mark one as the cluster's default"))
@@ -121,14 +121,14 @@ def _mount_trouble(pod: Pod, context: PodContext) -> str:
 
 def _probing(pod: Pod, context: PodContext) -> tuple[str, Advice]:
     failing = [one.name for one in pod.status.container_statuses if not one.ready]
-    told = [
+    messages = [
         event.message
         for event in context.events
         if event.involved_object.uid == pod.metadata.uid and event.reason == "Unhealthy"
     ]
     subject = f"running, but {', '.join(failing)} is not ready" if failing else why_not_ready(pod)
-    text = f"{subject}: {told[-1]}" if told else subject
-    return text, Advice("see what it says: {}", (context.command(Verb.LOGS, "--pod", pod.metadata.name),))
+    text = f"{subject}: {messages[-1]}" if messages else subject
+    return text, Advice("read its logs: {}", (context.command(Verb.LOGS, "--pod", pod.metadata.name),))
 
 
 def _for_leader(pod: Pod, context: PodContext) -> str:
@@ -155,8 +155,8 @@ def of_resize(pod: Pod, context: PodContext) -> Iterator[Cause]:
 def _undoing(pod: Pod, context: PodContext, reason: str = "") -> Advice:
     if context.group_set is None:
         look = f"kubectl -n {context.namespace} delete pod {pod.metadata.name}"
-        return Advice(f"{reason}ask for less (kubectl patch pod --subresource resize), or make it anew ({look})")
+        return Advice(f"{reason}ask for less (kubectl patch pod --subresource resize), or recreate it ({look})")
     group = pod.metadata.labels.get(group_labels.GROUP_INDEX, "")
     asking = f"kohort resize {context.reference} -n {context.namespace} ..."
-    anew = context.command(Verb.RESTART, "--group", group)
-    return Advice(f"{reason}ask for less ({asking}), or make it anew ({{}})", (anew,))
+    recreate = context.command(Verb.RESTART, "--group", group)
+    return Advice(f"{reason}ask for less ({asking}), or recreate it ({{}})", (recreate,))

@@ -1,4 +1,4 @@
-"""What is known around a pod, when somebody asks why it is not ready."""
+"""The objects around a pod that explain why it is not ready."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How far a set has come, for a person who waits or a script that does."""
+"""Progress of a workload towards its wanted state, for people and scripts that wait."""
 
 from datetime import datetime
 
@@ -41,7 +41,7 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def at_pause(self) -> bool:
-        """A release goes on only when a person says so."""
+        """A release waits for approval."""
         found = self.release
         return found is not None and (found.waits_for_approval or found.paused)
 

@@ -1,4 +1,4 @@
-"""Amounts as people say them. Objects carry them in a canonical form, which after an addition may be 255200m or 2k."""
+"""Amounts of resources for people. Objects carry a canonical form, which after an addition may be 255200m or 2k."""
 
 from typing import Final
 
@@ -8,9 +8,9 @@ _UNITS: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _BYTES: Final = ("memory", "storage", "hugepages-")
 
 
-def spoken(name: str, amount: str) -> str:
+def amount_text(name: str, amount: str) -> str:
     """
-    >>> spoken("cpu", "255200m"), spoken("nvidia.com/gpu", "2k"), spoken("memory", "2096640Mi")
+    >>> amount_text("cpu", "255200m"), amount_text("nvidia.com/gpu", "2k"), amount_text("memory", "2096640Mi")
     ('cpu 255.2', 'nvidia.com/gpu 2000', 'memory 2047.5Gi')
     """
     found = Quantity.parse(amount)

@@ -158,7 +158,7 @@ def _share(route: JsonObject, service: str) -> int | None:
     return round(100 * new / all_weights) if all_weights else None
 
 
-def told(release: Release) -> str:
+def release_line(release: Release) -> str:
     """One line."""
     name = f"Rollout {release.rollout}"
     if not release.step:

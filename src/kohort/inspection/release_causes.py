@@ -1,4 +1,4 @@
-"""What a release waits for, whatever workload it is of.
+"""Causes why a release waits, for all kinds of workloads.
 
 | the Rollout | so |
 |---|---|

@@ -87,7 +87,7 @@ def _missing(rollout: Rollout, known: Collection[Named]) -> list[str]:
     ]
 
 
-def told(found: RolloutForecast) -> list[str]:
+def rollout_lines(found: RolloutForecast) -> list[str]:
     words = {"create": "would be created", "configure": "would change", "nothing": "would not change"}
     lines = [f"Rollout {found.name} {words[found.action]}; it releases {found.workload} ({found.style})."]
     lines += [f"  {number}. {_step_line(step)}" for number, step in enumerate(found.steps, 1)]

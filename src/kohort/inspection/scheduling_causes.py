@@ -62,7 +62,7 @@ def _place_to_look(reasons: frozenset[Reason], pod: Pod, context: PodContext) ->
         return f"see that nodes have the labels that the template's selector and affinity ask for{look}"
     if NodeReason.UNTOLERATED_TAINT in reasons:
         return "tolerate the taint in the template, or remove it from the nodes"
-    return "kubectl describe the pod for the scheduler's whole story"
+    return "kubectl describe the pod for the whole message of the scheduler"
 
 
 def _placement_of_groups(reasons: frozenset[Reason], group_set: LeaderWorkerSet) -> str:

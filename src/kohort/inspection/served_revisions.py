@@ -43,7 +43,7 @@ class Served(Enum):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A revision of a workload, whatever object keeps it."""
+    """A revision of a workload, kept as a ControllerRevision or a ReplicaSet."""
 
     number: int
     key: str

@@ -1,8 +1,8 @@
-"""Why a set is not as wanted: the first cause first, and what to do about it.
+"""Causes why a set is not in its wanted state, the root cause first, with advice.
 
-A group that does not come up shows many symptoms: twelve pods wait for a leader that waits for a volume. What a person
-needs is the one fact that everything else follows from. So each symptom is put into a class, classes are ordered by
-what follows from what (`cause.ORDER`), and within a class the lowest group and worker come first.
+A group that does not start shows many symptoms: twelve pods wait for a leader that waits for a volume. The user needs
+the one fact that the others follow from. So each symptom has a kind, kinds are ordered by what follows from what
+(`cause.ORDER`), and within a kind the lowest group and worker come first.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,18 +24,18 @@ from kohort.rules.api_server_message import RequestRefusal, request_refusal
 from kohort.rules.group_state import pod_is_ready
 
 _REFUSALS: Final = ("FailedCreate", "FailedUpdate")
-_TOLD: Final = {
+_WAITING_ADVICE: Final = {
     "NameTaken": "rename or delete the object that has the name, or use another name for the set",
     "WebhookMissed": (
         "see that the operator's webhook answers: kubectl get mutatingwebhookconfiguration "
         "lws-mutating-webhook-configuration; it comes with kohort install, and with every start of kohort up"
     ),
 }
-"""What only the operator knows and says in the condition Waiting: its reasons, and what to do."""
+"""Reasons of the condition Waiting, which the operator sets, and what to do."""
 
 
 def causes(snapshot: Snapshot) -> list[Cause]:
-    """Everything that stands between the set and what is wanted; empty when nothing does."""
+    """All causes; empty if the set is in its wanted state."""
     found = _of_groups(snapshot)
     if snapshot.canary is not None:
         found += _of_groups(snapshot.canary)
@@ -51,14 +51,14 @@ def ordered(found: Iterable[Cause]) -> list[Cause]:
 
 def _of_groups(snapshot: Snapshot) -> list[Cause]:
     pods, context = sorted(snapshot.pods, key=_position), snapshot.pod_context
-    refused = [*_service_taken(snapshot), *_told(snapshot), *_refused(snapshot)]
-    found = [*([] if _tried(snapshot) else _operator(snapshot)), *refused]
+    refused = [*_service_taken(snapshot), *_reported_by_operator(snapshot), *_refused(snapshot)]
+    found = [*([] if _writes_were_refused(snapshot) else _operator(snapshot)), *refused]
     found += [cause for pod in pods if not is_fine(pod) for cause in of_pod(pod, context)]
     return found + [cause for pod in pods for cause in of_resize(pod, context)]
 
 
 def _merged(causes: Iterable[Cause]) -> list[Cause]:
-    """The same thing told of several objects is told once."""
+    """Equal causes of several objects become one."""
     result: list[Cause] = []
     for kind, group in groupby(causes, key=lambda cause: cause.kind):
         texts: dict[tuple[str, Advice], list[str]] = {}
@@ -95,8 +95,8 @@ def _operator(snapshot: Snapshot) -> Iterator[Cause]:
         )
 
 
-def _tried(snapshot: Snapshot) -> bool:
-    """An operator that is refused what it writes does not get to noting that it has seen the set: it runs, though."""
+def _writes_were_refused(snapshot: Snapshot) -> bool:
+    """An operator whose writes are refused runs, but does not get as far as setting observedGeneration."""
     uid = snapshot.group_set.metadata.uid
     return any(
         event.type == "Warning" and event.reason in _REFUSALS and event.involved_object.uid == uid
@@ -105,7 +105,7 @@ def _tried(snapshot: Snapshot) -> bool:
 
 
 def _service_taken(snapshot: Snapshot) -> Iterator[Cause]:
-    """Groups may run all the same, but their members do not find each other."""
+    """Groups may run, but their members cannot resolve each other's names."""
     service, group_set = snapshot.service, snapshot.group_set
     if service is None or group_set.subdomain_policy != group_labels.SHARED or owned_by(service.metadata, group_set):
         return
@@ -116,15 +116,15 @@ def _service_taken(snapshot: Snapshot) -> Iterator[Cause]:
     )
 
 
-def _told(snapshot: Snapshot) -> Iterator[Cause]:
+def _reported_by_operator(snapshot: Snapshot) -> Iterator[Cause]:
     for condition in snapshot.group_set.status.conditions:
-        if condition["type"] == "Waiting" and condition["status"] == "True" and condition["reason"] in _TOLD:
-            yield Cause("refused", (snapshot.name,), condition["message"], Advice(_TOLD[condition["reason"]]))
+        if condition["type"] == "Waiting" and condition["status"] == "True" and condition["reason"] in _WAITING_ADVICE:
+            yield Cause("refused", (snapshot.name,), condition["message"], Advice(_WAITING_ADVICE[condition["reason"]]))
 
 
 def _refused(snapshot: Snapshot) -> Iterator[Cause]:
-    """Objects that the server did not accept leave nothing behind but an event. An event outlives what it tells, so it
-    counts only while something is missing."""
+    """Objects that the server refused, which only events show. An event outlives its cause, so it counts only while
+    pods are missing."""
     if not any(True for _ in _missing(snapshot)):
         return
     owners = {snapshot.name} | {one.metadata.name for one in snapshot.stateful_sets}
@@ -156,7 +156,7 @@ def _held(snapshot: Snapshot) -> Iterator[Cause]:
 
 
 def _missing(snapshot: Snapshot) -> Iterator[Cause]:
-    """Nobody complains, and yet not all is there."""
+    """Pods or revisions that are missing although nothing reports an error."""
     group_set = snapshot.group_set
     for index in range(group_set.replicas):
         leader = snapshot.leaders.get(index)

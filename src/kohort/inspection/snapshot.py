@@ -34,7 +34,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     events: Sequence[Event] = ()
     claims: Sequence[PersistentVolumeClaim] = ()
     service: GroupService | None = None
-    """The Service with the set's name, whoever made it."""
+    """The Service with the set's name, also if it does not belong to the set."""
     rollout: Rollout | None = None
     """The Rollout that releases this set, if there is one."""
     routes: Sequence[JsonObject] = ()
@@ -107,7 +107,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """Keys of revisions to the numbers that people use."""
+        """Keys of revisions to the numbers that users see."""
         return {one.key: one.revision for one in sorted(self.revisions, key=lambda one: one.revision)}
 
     @property
@@ -125,7 +125,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     @property
     def states(self) -> Mapping[int, GroupState]:
-        """Groups whose objects exist, judged exactly as the operator judges them."""
+        """The state of groups whose objects exist, by the rules of the operator."""
         found: dict[int, GroupState] = {}
         placement = wanted_placement(self.group_set)
         for index, leader in self.leaders.items():

@@ -1,7 +1,7 @@
 """The templates of a set as the API server stores the pods that are made of them.
 
 A template keeps what its author wrote, but a pod does not: limits become requests (the usual way to ask for
-accelerators), a LimitRange or a runtime class adds more. Who counts what pods ask for has to count the stored form.
+accelerators), a LimitRange or a runtime class adds more. So requests of pods must be counted in the stored form.
 
 | source | what it knows |
 |---|---|

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from kohort.inspection.release import Release, release_of, told
+from kohort.inspection.release import Release, release_line, release_of
 from kohort.inspection.roll_pause import paused
 from kohort.inspection.served_revisions import images
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
@@ -156,9 +156,9 @@ def age(since: str | None, now: datetime) -> int:
     return max(0, int((now - datetime.fromisoformat(since)).total_seconds())) if since else 0
 
 
-def spoken(seconds: int) -> str:
+def age_text(seconds: int) -> str:
     """
-    >>> spoken(59), spoken(600), spoken(7200), spoken(200000)
+    >>> age_text(59), age_text(600), age_text(7200), age_text(200000)
     ('59s', '10m', '2h', '2d')
     """
     for unit, length in (("d", 86400), ("h", 7200), ("m", 120)):
@@ -176,7 +176,7 @@ def drawn(tree: SetTree, *, wide: bool = False) -> list[str]:
         indent = "   " if last else "│  "
         lines += [indent + line for line in _pod_lines(group, wide)]
     if tree.release is not None:
-        lines.append(told(tree.release))
+        lines.append(release_line(tree.release))
     if tree.canary is not None:
         lines += drawn(tree.canary, wide=wide)
     return lines
@@ -212,4 +212,4 @@ def cells(pod: PodBranch, wide: bool) -> list[str]:
     cells = [pod.name, pod.role, pod.containers, pod.node or "no node", pod.state]
     if pod.restarts:
         cells[-1] += f", {pod.restarts} restarts"
-    return [*cells[:4], pod.address or "no address", spoken(pod.age_seconds), cells[4]] if wide else cells
+    return [*cells[:4], pod.address or "no address", age_text(pod.age_seconds), cells[4]] if wide else cells

@@ -1,4 +1,4 @@
-"""A Deployment or a StatefulSet as a person sees it: its pods, how far it is, and why it is not ready."""
+"""Views of a Deployment or StatefulSet for the command line: its pods, its progress, and why it is not ready."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from kohort.inspection.allowed_commands import offered
 from kohort.inspection.cause import Cause
 from kohort.inspection.pod_causes import of_pod, of_resize
 from kohort.inspection.progress import Progress
-from kohort.inspection.release import Release, release_of, told
+from kohort.inspection.release import Release, release_line, release_of
 from kohort.inspection.release_causes import of_release
 from kohort.inspection.release_subject import command
 from kohort.inspection.roll_pause import paused
@@ -91,7 +91,7 @@ def drawn_workload(tree: WorkloadTree, *, wide: bool = False) -> list[str]:
         text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         lines.append(f"{'└─' if number == len(rows) - 1 else '├─'} {text}")
     if tree.release is not None:
-        lines.append(told(tree.release))
+        lines.append(release_line(tree.release))
     if tree.canary is not None:
         lines += drawn_workload(tree.canary, wide=wide)
     return lines

@@ -3,11 +3,12 @@
     python -m kohort.install.chart deploy/chart
 
 Objects are rendered with marks in the places of what a user may choose, and the marks are then replaced by Helm's
-expressions. Where a choice changes the shape of an object, both shapes stand in the template, one in each branch. What
-a user may add to the pods of the operator, and nobody else, is inserted where it belongs.
+expressions. Where a choice changes the shape of an object, both shapes stand in the template, one in each branch.
+Values that only the chart offers, such as affinity, are inserted at their places.
 
-Helm fills nothing into its folder `crds`. Definitions that name the operator, because it converts their versions, are
-therefore templates; Helm is told to leave them when it goes, as it leaves the others: objects of users would go too.
+Helm renders nothing in its folder `crds`. Definitions that name the operator, because it converts their versions, are
+therefore templates. They carry the annotation that makes Helm keep them on uninstall, as it keeps the others: otherwise
+it would delete the objects of users.
 """
 
 import re
@@ -148,7 +149,7 @@ def _gang_access(provider: str) -> str:
 
 
 def _settings(cert_manager: bool) -> str:
-    """The configuration, alone in its file: what it is when rendered decides whether pods must be made anew."""
+    """The configuration, alone in its file: its rendered text decides whether pods must be replaced."""
 
     def shape(rollouts: bool, gang: str) -> str:
         options = _choose(rollouts=rollouts, cert_manager=cert_manager, gang=gang)

@@ -1,9 +1,9 @@
-"""Installing and removing.
+"""Installs and removes the operator.
 
 Everything is applied server-side and by force, so an installation can be repeated, changed, or laid over one of
 LeaderWorkerSet; what the operator itself owns (the certificate, the bundle in the webhook configurations) stays. What
-an earlier installation had and this one does not is removed: hooks that nobody answers any more would refuse writes,
-and Roles that nobody needs would stay for ever.
+an earlier installation had and this one does not is removed: webhooks without a server would refuse writes, and
+unused Roles would stay for ever.
 
 The order of a removal: webhook configurations first, because without the operator they would refuse every write that
 the rest needs. Then the definitions with their objects, while the operator still runs: it gives routes and workloads of
@@ -45,46 +45,48 @@ _FINALIZE_SECONDS: Final = 20.0
 _HOOKS: Final = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 _NAMED_AT_MOST: Final = 5
 
-Tell = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 class InstallationFailed(Exception):
-    """What went wrong, in words for the one who installs."""
+    """The message is shown to the user."""
 
 
-async def install(client: Client, options: Options, tell: Tell, *, wait: float = 0.0) -> None:
+async def install(client: Client, options: Options, print_line: PrintLine, *, wait: float = 0.0) -> None:
     """Apply everything; with `wait`, return when the operator is available."""
     await _check_places(client, options, wait)
     wanted = manifests(options)
     for one in wanted:
-        tell(f"{one['kind']} {one['metadata']['name']} {await _apply(client, one)}")
+        print_line(f"{one['kind']} {one['metadata']['name']} {await _apply(client, one)}")
         if one["kind"] == "CustomResourceDefinition":
             await operator.wait_established(client, one["metadata"]["name"])
     for left in _surplus(await owned_objects.ours(client), wanted, options.namespace):
         await _remove(client, left)
-        tell(f"{left} removed, which an earlier installation had")
+        print_line(f"{left} removed, which an earlier installation had")
     if wait > 0:
         try:
             await wait_available(client, options.namespace, wait)
         except NotAvailable as problem:
             raise InstallationFailed(str(problem)) from problem
-        tell(f"the operator is available in namespace {options.namespace}")
+        print_line(f"the operator is available in namespace {options.namespace}")
 
 
-async def uninstall(client: Client, options: Options, tell: Tell, *, keep_objects: bool, wait: float = 60.0) -> None:
+async def uninstall(
+    client: Client, options: Options, print_line: PrintLine, *, keep_objects: bool, wait: float = 60.0
+) -> None:
     """Remove everything; the definitions, and with them all sets, only when `keep_objects` is not asked for."""
     found = await owned_objects.ours(client)
     operators = [one for one in found if one.resource == DEPLOYMENTS]
-    await _remove_all(client, [one for one in found if one.resource in _HOOKS], tell)
+    await _remove_all(client, [one for one in found if one.resource in _HOOKS], print_line)
     if keep_objects:
-        await _keep_definitions(client, tell)
+        await _keep_definitions(client, print_line)
     else:
-        await _remove_definitions(client, tell, wait)
-    await _remove_all(client, [one for one in found if one.resource not in _HOOKS], tell)
+        await _remove_definitions(client, print_line, wait)
+    await _remove_all(client, [one for one in found if one.resource not in _HOOKS], print_line)
     if not await _gone(client, operators, wait):
         raise InstallationFailed(f"the operator is still ending after {wait:g} s")
     for namespace in sorted({options.namespace, *(one.namespace for one in operators)}):
-        await _leave(client, namespace, tell, wait)
+        await _remove_namespace(client, namespace, print_line, wait)
 
 
 async def objects_in(client: Client) -> list[str]:
@@ -142,8 +144,8 @@ async def _apply(client: Client, obj: JsonObject) -> str:
 
 
 async def _apply_namespace(client: Client, obj: JsonObject) -> str:
-    """A namespace that somebody made for other things is used as it is: neither its labels, which decide what pods may
-    run in it, nor its end are ours."""
+    """A namespace that was made for other things is used as it is: an installation neither changes its labels, which
+    decide which pods may run in it, nor removes it."""
     found: JsonObject | None = await client.find(NAMESPACES, obj["metadata"]["name"])
     if found is not None and not owned_objects.is_an_installation(found):
         return "used as it is"
@@ -171,19 +173,19 @@ async def _remove(client: Client, one: Belonging) -> bool:
     return True
 
 
-async def _remove_all(client: Client, which: Iterable[Belonging], tell: Tell) -> None:
+async def _remove_all(client: Client, which: Iterable[Belonging], print_line: PrintLine) -> None:
     for one in which:
         if await _remove(client, one):
-            tell(f"{one.title} removed")
+            print_line(f"{one.title} removed")
 
 
-async def _keep_definitions(client: Client, tell: Tell) -> None:
+async def _keep_definitions(client: Client, print_line: PrintLine) -> None:
     for one in await owned_objects.definitions(client):
         await owned_objects.give_up(client, one, FIELD_MANAGER)
-        tell(f"{one.title} kept, and all its objects")
+        print_line(f"{one.title} kept, and all its objects")
 
 
-async def _remove_definitions(client: Client, tell: Tell, wait: float) -> None:
+async def _remove_definitions(client: Client, print_line: PrintLine, wait: float) -> None:
     """Rollouts first: as long as the rest is there, an operator can end them in order."""
     doomed = await owned_objects.definitions(client)
     rollouts = [one for one in doomed if one.name == ROLLOUTS.qualified]
@@ -191,13 +193,13 @@ async def _remove_definitions(client: Client, tell: Tell, wait: float) -> None:
         for one in stage:
             await _remove(client, one)
         if not await _gone(client, stage, min(wait, _FINALIZE_SECONDS)):
-            # Nobody is there who would.
+            # No operator runs that would.
             for name in await _without_finalizers(client, {one.name for one in stage}):
-                tell(f"{name} removed without its operator: what it held or routed stays as it is")
+                print_line(f"{name} removed without its operator: what it held or routed stays as it is")
         if not await _gone(client, stage, wait):
             raise InstallationFailed(f"the definitions are still being removed after {wait:g} s")
         for one in stage:
-            tell(f"{one.title} removed")
+            print_line(f"{one.title} removed")
 
 
 async def _without_finalizers(client: Client, definitions: set[str]) -> list[str]:
@@ -219,8 +221,8 @@ async def _exists(client: Client, resource: Resource) -> bool:
     return await client.find(CUSTOM_RESOURCE_DEFINITIONS, resource.qualified) is not None
 
 
-async def _leave(client: Client, namespace: str, tell: Tell, wait: float) -> None:
-    """What the operator itself has made goes; the namespace, too, if it was made for it and nothing else uses it."""
+async def _remove_namespace(client: Client, namespace: str, print_line: PrintLine, wait: float) -> None:
+    """Remove what the operator itself has made, and the namespace if an installation made it and it is empty then."""
     for resource, name in MADE_BY_THE_OPERATOR:
         await _remove(client, Belonging(resource, namespace, name))
     found: JsonObject | None = await client.find(NAMESPACES, namespace)
@@ -228,13 +230,13 @@ async def _leave(client: Client, namespace: str, tell: Tell, wait: float) -> Non
         return
     if others := await owned_objects.strangers(client, namespace):
         more = f" and {len(others) - _NAMED_AT_MOST} more" if len(others) > _NAMED_AT_MOST else ""
-        tell(f"Namespace {namespace} kept: it holds {', '.join(others[:_NAMED_AT_MOST])}{more}")
+        print_line(f"Namespace {namespace} kept: it holds {', '.join(others[:_NAMED_AT_MOST])}{more}")
         return
     place = Belonging(NAMESPACES, "", namespace)
     await _remove(client, place)
     if not await _gone(client, [place], wait):
         raise InstallationFailed(f"Namespace {namespace} is still being removed after {wait:g} s")
-    tell(f"{place.title} removed")
+    print_line(f"{place.title} removed")
 
 
 async def _gone(client: Client, which: Iterable[Belonging], seconds: float) -> bool:

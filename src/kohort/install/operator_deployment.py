@@ -49,7 +49,7 @@ def configuration(options: Options) -> JsonObject:
 
 
 def digest(options: Options) -> str:
-    """Of the configuration. It is read once, at the start: pods of another one must be made anew."""
+    """Of the configuration. It is read once, at the start, so a change must replace the pods."""
     return hashlib.sha256(render([configuration(options)]).strip().encode()).hexdigest()
 
 
@@ -116,7 +116,7 @@ def surroundings(options: Options) -> list[JsonObject]:
 
 
 def monitor(options: Options) -> JsonObject:
-    """For the Prometheus operator; the token is that of the one who scrapes."""
+    """For the Prometheus operator; requests carry the token of Prometheus."""
     endpoint = {
         "port": "https",
         "path": "/metrics",
@@ -134,7 +134,7 @@ def monitor(options: Options) -> JsonObject:
 
 
 def definitions(options: Options) -> list[JsonObject]:
-    """Older versions of Rollouts are converted by the operator; cert-manager is told whom to trust where it is used."""
+    """The operator converts older versions of Rollouts; where cert-manager is used, it injects the authority."""
     found = operator.definitions(_address(options), rollouts=options.rollouts)
     for one in found:
         if options.cert_manager and is_converted(one):

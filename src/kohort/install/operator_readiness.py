@@ -17,7 +17,7 @@ _PODS: Final = ",".join(f"{name}={value}" for name, value in SELECTOR.items())
 
 
 class NotAvailable(Exception):
-    """Why, in words for the one who installs."""
+    """The message is shown to the user."""
 
 
 async def wait_available(client: Client, namespace: str, seconds: float) -> None:
@@ -33,35 +33,35 @@ async def wait_available(client: Client, namespace: str, seconds: float) -> None
     except TimeoutError:
         pods = (await client.list(PODS, namespace, label_selector=_PODS)).items
         pods.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
-        reasons = [reason for pod in pods if (reason := hindrance(pod))]
+        reasons = [reason for pod in pods if (reason := unready_reason(pod))]
         because = reasons[0] if reasons else f"see kubectl -n {namespace} describe deployment {DEPLOYMENT}"
         raise NotAvailable(f"the operator is not available after {seconds:g} s: {problem}; {because}") from None
 
 
 def missing(deployment: JsonObject) -> str:
-    """What a Deployment lacks; nothing when everything is as it was asked for.
+    """What a Deployment lacks; empty if it is rolled out.
 
     | observed | replicas | updated | available | all | missing                                   |
     |----------|---------:|--------:|----------:|----:|-------------------------------------------|
-    | no       |        2 |       2 |         2 |   2 | nobody has looked at the change yet        |
-    | yes      |        2 |       1 |         2 |   3 | 1 of 2 replicas are of the new kind        |
-    | yes      |        2 |       2 |         1 |   3 | 1 replica of the old kind is still there   |
+    | no       |        2 |       2 |         2 |   2 | the change has not been observed yet       |
+    | yes      |        2 |       1 |         2 |   3 | 1 of 2 replicas are updated                |
+    | yes      |        2 |       2 |         1 |   3 | 1 replica of the old version is left       |
     | yes      |        2 |       2 |         1 |   2 | 1 of 2 replicas are available              |
     """
     status, wanted = deployment.get("status") or {}, deployment["spec"]["replicas"]
     updated, all_of_them = status.get("updatedReplicas", 0), status.get("replicas", 0)
     available = status.get("availableReplicas", 0)
     if status.get("observedGeneration") != deployment["metadata"]["generation"]:
-        return "nobody has looked at the change yet"
+        return "the change has not been observed yet"
     if updated < wanted:
-        return f"{updated} of {wanted} replicas are of the new kind"
+        return f"{updated} of {wanted} replicas are updated"
     if all_of_them > updated:
-        return f"{all_of_them - updated} replica(s) of the old kind are still there"
+        return f"{all_of_them - updated} replica(s) of the old version are left"
     return "" if available >= wanted else f"{available} of {wanted} replicas are available"
 
 
-def hindrance(pod: JsonObject) -> str:
-    """What keeps a pod from being ready, as the cluster says it; nothing when it does not say."""
+def unready_reason(pod: JsonObject) -> str:
+    """Why a pod is not ready, from its status; empty if that gives no reason."""
     status, name = pod.get("status") or {}, pod["metadata"]["name"]
     for one in status.get("conditions") or ():
         if one["type"] == "PodScheduled" and one["status"] == "False" and one.get("message"):
@@ -70,8 +70,8 @@ def hindrance(pod: JsonObject) -> str:
         state = container.get("state") or {}
         ended = (container.get("lastState") or {}).get("terminated") or state.get("terminated") or {}
         waiting = state.get("waiting") or {}
-        said = ended.get("message") or waiting.get("message") or ""
+        message = ended.get("message") or waiting.get("message") or ""
         reason = waiting.get("reason") or ended.get("reason")
         if reason and reason not in ("ContainerCreating", "PodInitializing"):
-            return f"pod {name}: {reason}{': ' if said else ''}{said.strip()}"
+            return f"pod {name}: {reason}{': ' if message else ''}{message.strip()}"
     return ""

@@ -1,11 +1,11 @@
 """Which objects of a cluster are an installation's, and which are not.
 
 An installation marks what it makes with `LABELS`, and nothing without these labels is ever removed. So a removal needs
-no options: it finds the Roles of a confinement that was chosen last year. And it leaves alone what has the same name
-and is somebody else's: definitions of Kruise Rollouts where kohort was told not to look after those, or the objects of
-a LeaderWorkerSet that was installed over ours.
+no options: it finds also Roles of namespaces that an earlier installation was confined to. It leaves objects of others
+with the same names alone: definitions of Kruise Rollouts where kohort does not manage those, or the objects of a
+LeaderWorkerSet that was installed over kohort.
 
-A namespace goes only when it was made by an installation, and holds nothing of others.
+A namespace is removed only if an installation made it and it holds no objects of others.
 """
 
 from collections.abc import AsyncIterator
@@ -103,7 +103,7 @@ def _is_strange(resource: Resource, obj: JsonObject) -> bool:
 
 
 async def give_up(client: Client, belonging: Belonging, field_manager: str) -> None:
-    """Own the fields of an object no more, so that the next one who applies it meets no conflict."""
+    """Give up the ownership of an object's fields, so that the next client that applies it meets no conflict."""
     found: JsonObject | None = await client.find(belonging.resource, belonging.name, belonging.namespace)
     if found is None:
         return

@@ -30,6 +30,7 @@ from kohort.objects.json_types import Json
 from kohort.up import part_supervision, parts
 from kohort.up.data_directory import DataDirectory
 from kohort.up.detached import is_detached
+from kohort.up.stale_nodes import remove_stale_nodes
 from kohort.up.startup_errors import CannotStart, address_problem
 from kohort.up.status_report import Report
 
@@ -92,7 +93,7 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 write = partial(write_kubeconfig, options.data.kubeconfig, pki, address)
                 write()
                 certificate = pki.ca_certificate.read_text()
-                surroundings = parts.Surroundings(
+                surroundings = parts.PartSettings(
                     certificate,
                     options.data.volumes,
                     options.simulation,
@@ -103,8 +104,8 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                 )
                 controllers = _controllers(options, surroundings, partial(_in_process, server))
                 server.part_metrics |= {part.name: part.metrics for part in controllers}
-                retired = await _retired(options, _in_process(server, "up"))
-                note = "; ".join(filter(None, (retired, _unenforced(options))))
+                removed = await _remove_stale_nodes(options, _in_process(server, "up"))
+                note = "; ".join(filter(None, (removed, _unenforced(options))))
                 report = Report(options.data, address, controllers, with_server=True)
 
                 def renewed() -> None:
@@ -133,7 +134,7 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
     except KubeconfigError as error:
         raise CannotStart(f"without the part {parts.API_SERVER} another cluster is needed: {error}") from error
     connection = transport.connection
-    surroundings = parts.Surroundings(
+    surroundings = parts.PartSettings(
         connection.ca.decode(),
         options.data.volumes,
         options.simulation,
@@ -159,7 +160,7 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
 
 
 async def _answering(transport: Transport, server: str) -> None:
-    """Another cluster may be about to start; one that is not there is told now, and not by every part for ever."""
+    """Wait for the cluster, which may be starting; report once that it does not answer, instead of once per part."""
     client = Client(transport, user_agent="kohort-up")
     end = asyncio.get_running_loop().time() + ANSWER_SECONDS
     while True:
@@ -172,7 +173,7 @@ async def _answering(transport: Transport, server: str) -> None:
         except Unauthorized as error:
             raise CannotStart(f"{server} does not accept the credentials of the kubeconfig") from error
         except ApiError:
-            return  # Somebody is there. What it allows, the parts will find out.
+            return  # It answers. The parts report requests that it refuses.
         else:
             return
 
@@ -186,13 +187,12 @@ def _unenforced(options: Options) -> str:
     return warning_of_no_limits()
 
 
-async def _retired(options: Options, transport: Transport) -> str:
+async def _remove_stale_nodes(options: Options, transport: Transport) -> str:
     """Nodes that an earlier start ran and this one does not are gone after this, and so are processes of their pods.
-    Without a scheduler nothing is put on them: whoever starts the API server alone wants to see what is there."""
+    Without a scheduler nothing is put on them: a start with the API server alone leaves objects as they are."""
     if "scheduler" not in options.parts:
         return ""
     from kohort.cluster.simulation.node_template import Fleet
-    from kohort.up.stale_nodes import retire
 
     running = Fleet(int(options.simulation.get("nodes", 0))).names()
     if parts.NODE in options.parts:
@@ -201,11 +201,11 @@ async def _retired(options: Options, transport: Transport) -> str:
         running.append(own_name())
     elif options.data.node.is_dir():
         await options.data.end_pods()
-    return await retire(Client(transport, user_agent="kohort-up"), options.data.path / "nodes", running)
+    return await remove_stale_nodes(Client(transport, user_agent="kohort-up"), options.data.path / "nodes", running)
 
 
 def _controllers(
-    options: Options, surroundings: parts.Surroundings, transport: Callable[[str], Transport]
+    options: Options, surroundings: parts.PartSettings, transport: Callable[[str], Transport]
 ) -> list[part_supervision.Part]:
     caches = SharedStores(Client(transport("caches"), user_agent="kohort-caches"))
     return [

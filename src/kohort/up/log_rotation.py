@@ -3,7 +3,7 @@
 The detached process and its supervisor both write to the file through their standard output, which they opened for
 appending. So rotation copies the file to `kohort.log.1` and truncates it: writers need not reopen anything, and native
 code such as faulthandler is covered as well. The price is that a line written between the copy and the truncation is
-lost. Renaming the file instead would lose nothing, but every writer would have to be told to open the new one.
+lost. Renaming the file instead would lose nothing, but every writer would have to open the new one.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""What the event loop has to say of its own: callbacks that failed, connections that it could not accept.
+"""Logs errors of the event loop itself: failed callbacks, connections that it could not accept.
 
-Nobody waits for these, so they end in the log. Out of open files, asyncio complains a hundred times a second, with a
-stack each, for as long as it lasts; so the same complaint is told once a minute.
+No caller waits for these. Without free file descriptors, asyncio reports the same error a hundred times a second, each
+with a stack; so equal errors are logged once a minute.
 """
 
 import asyncio
@@ -16,17 +16,19 @@ QUIET_SECONDS = 60.0
 _log = Log(part="up")
 
 
-class Complaints:
+class LoopErrorLog:
     def __init__(self) -> None:
-        self._told: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: JsonObject) -> None:
         problem: BaseException | None = context.get("exception")
         what = f"{context['message']}: {problem!r}"
         now = loop.time()
-        if now - self._told.get(what, -QUIET_SECONDS) < QUIET_SECONDS:
+        if now - self._logged_at.get(what, -QUIET_SECONDS) < QUIET_SECONDS:
             return
-        self._told = {each: when for each, when in self._told.items() if now - when < QUIET_SECONDS} | {what: now}
+        self._logged_at = {each: when for each, when in self._logged_at.items() if now - when < QUIET_SECONDS} | {
+            what: now
+        }
         if isinstance(problem, OSError) and problem.errno in (errno.EMFILE, errno.ENFILE):
             _log.error("no more connections: too many open files; others must close theirs, or raise ulimit -n")
         else:

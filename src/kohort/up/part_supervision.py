@@ -87,7 +87,7 @@ class Part:
         self._enter(PartState.STOPPED)
 
     async def _back_off(self, problem: BaseException) -> None:
-        """Say what happened, and wait until it is time to start again, or to stop."""
+        """Report the failure, and wait until the next start, or the stop."""
         self._failures = [*self._failures[-_REMEMBERED:], asyncio.get_running_loop().time()]
         pause = restart_policy.part_pause(self._failures)
         reason = f"{type(_first(problem)).__name__}: {_words(problem)}"

@@ -1,6 +1,7 @@
-"""The parts that a cluster is made of, and how each is plugged in.
+"""The parts of a cluster, and how each is registered.
 
-A part is a set of controllers that is added to a manager. It is imported only when it is wanted.
+A part is a set of controllers that is added to a manager. It is imported only if it runs: `MODULES` is the one registry
+of modules by name.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,24 +32,24 @@ MODULES = {
 NAMES = (API_SERVER, *(name for name in MODULES if name != SIMULATION))
 
 Settled = Callable[[], Awaitable[None]]
-"""Returns when a part has done what others expect of it from the start."""
+"""Waits until a part has done what other parts rely on at the start."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What parts may need to know of the process they run in."""
+class PartSettings:
+    """Facts about the process that parts need."""
 
     root_certificate: str
     """PEM of the cluster's authority."""
     volumes: Path
     simulation: Mapping[str, Json] = field(default_factory=dict)
-    """Arguments for the simulated nodes, if there shall be any."""
+    """Arguments for the simulated nodes; empty without simulation."""
     server: str = ""
     """URL of the API server."""
     webhooks: WebhookClient | None = None
-    """What calls webhooks, when that is in this process."""
+    """The client that calls webhooks, if the API server is in this process."""
     authority: AuthorityFiles | None = None
-    """The cluster's own, when that is on this machine."""
+    """The authority of the cluster, if its files are on this machine."""
     default_resize_policy: str = "None"
     """Of LeaderWorkerSets that do not specify one."""
 
@@ -56,7 +57,7 @@ class Surroundings:
 def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
     """The parts that `--parts` names, all there are when it is empty; the API server first.
 
-    Whoever wants `simulated` nodes wants pods to go there: this machine is not a node then, unless it is asked for.
+    With `simulated` nodes, pods should run there: this machine is a node then only if `--parts` names it.
     """
     if not names:
         left_out = (API_SERVER, NODE) if simulated else (API_SERVER,)
@@ -68,37 +69,37 @@ def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
     return tuple(name for name in NAMES if name in wanted)
 
 
-def register(name: str, surroundings: Surroundings, manager: Manager) -> Settled | None:
+def register(name: str, settings: PartSettings, manager: Manager) -> Settled | None:
     """Add the controllers of a part to a manager."""
-    plug = import_module(MODULES[name]).register
+    register_part = import_module(MODULES[name]).register
     if name == SIMULATION:
-        registered: Settled = plug(manager, **surroundings.simulation)
+        registered: Settled = register_part(manager, **settings.simulation)
         return registered
-    if name == OPERATOR and surroundings.webhooks is not None:
+    if name == OPERATOR and settings.webhooks is not None:
         from kohort.admission.metrics import WebhookMetrics
         from kohort.admission.webhook_host import InProcess
 
         metrics = WebhookMetrics(manager.metrics.registry)
-        webhooks = InProcess(surroundings.webhooks, metrics)
-        plug(manager, webhooks=webhooks, default_resize_policy=surroundings.default_resize_policy)
+        webhooks = InProcess(settings.webhooks, metrics)
+        register_part(manager, webhooks=webhooks, default_resize_policy=settings.default_resize_policy)
     elif name == OPERATOR:
-        plug(manager, default_resize_policy=surroundings.default_resize_policy)
+        register_part(manager, default_resize_policy=settings.default_resize_policy)
     elif name == "workloads":
-        plug(
+        register_part(
             manager,
-            root_certificate=surroundings.root_certificate,
-            volume_directory=surroundings.volumes,
-            authority=surroundings.authority,
+            root_certificate=settings.root_certificate,
+            volume_directory=settings.volumes,
+            authority=settings.authority,
         )
     elif name == NODE:
-        directory = surroundings.volumes.parent / "node"
-        settled: Settled = plug(
+        directory = settings.volumes.parent / "node"
+        settled: Settled = register_part(
             manager,
-            root_certificate=surroundings.root_certificate,
+            root_certificate=settings.root_certificate,
             directory=directory,
-            api_server=surroundings.server,
+            api_server=settings.server,
         )
         return settled
     else:
-        plug(manager)
+        register_part(manager)
     return None

@@ -1,4 +1,4 @@
-"""The life of a cluster as a process: from its start to a signal."""
+"""Runs a cluster in this process until a signal."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from kohort.kube import tls_buffers
 from kohort.up.cluster import Options, Running, cluster, parts_only
 from kohort.up.detached import is_detached
-from kohort.up.loop_errors import Complaints
+from kohort.up.loop_errors import LoopErrorLog
 
 SWITCH_SECONDS = 0.0005
 """How long the event loop may keep the interpreter from the thread that commits. The default, ten times as long, is
@@ -44,7 +44,7 @@ def _allow_connections() -> None:
 
 
 async def _run(options: Options, ready: Callable[[Running], None]) -> None:
-    asyncio.get_running_loop().set_exception_handler(Complaints())
+    asyncio.get_running_loop().set_exception_handler(LoopErrorLog())
     stopped, is_ready = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, _stop, stopped)
@@ -75,7 +75,7 @@ async def _serve(
 
 
 def _stop(stopped: asyncio.Event) -> None:
-    """Stop in order. Whoever asks twice does not want to wait, and what was acknowledged is safe anyway."""
+    """Stop in order; at the second signal end at once: acknowledged writes are on disk."""
     if stopped.is_set():
         os._exit(130)
     stopped.set()

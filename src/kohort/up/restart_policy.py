@@ -1,6 +1,6 @@
 """When a part or the whole process is started again after a failure.
 
-Both rules are functions of the times of earlier failures; who asks them keeps the clock and does what they say.
+Both rules are functions of the times of earlier failures; the caller keeps the clock and acts.
 """
 
 import math
@@ -28,7 +28,7 @@ class EndReason(Enum):
     STOPPED = "Stopped"
     """It was asked to end."""
     START_FAILED = "StartFailed"
-    """It never was ready, so its first start failed, and whoever started it was told why."""
+    """It never became ready: the first start failed, and the command that started it has printed the reason."""
     TOO_MANY_RESTARTS = "TooManyRestarts"
 
 

@@ -1,10 +1,10 @@
-"""Nodes of an earlier start that nobody runs any more.
+"""Removes nodes that an earlier start ran and this one does not.
 
-Nodes are objects in the store and outlive the process that ran them: the simulated ones, and this machine where it was
-one. They would look ready for a while, pods would be put there and never run, and nobody would end those that are there
-already. So the data directory notes which nodes a start has run, and the next one that does not run some of them
-removes those with their pods, before any controller looks. Nodes that somebody made by hand, or that another process
-runs, are not in the note and stay.
+Node objects are in the store and outlive the process that ran the nodes: simulated ones, and this machine. They would
+look ready for a while; the scheduler would put pods there that never run, and no agent would end pods that are there
+already. So the data directory records which nodes a start runs. The next start removes those that it does not run, with
+their pods, before any controller starts. Nodes that a user created, or that another process runs, are not recorded and
+stay.
 """
 
 import contextlib
@@ -18,27 +18,27 @@ from kohort.kube.resources import NODES, PODS
 from kohort.objects.core import Pod
 
 
-async def retire(client: Client, note: Path, running: Sequence[str]) -> str:
-    """Remove the nodes of an earlier start that are not `running` now, and note those that are; returns what was done,
-    empty if nothing was."""
-    former = [name for name in _noted(note) if name not in running]
+async def remove_stale_nodes(client: Client, record: Path, running: Sequence[str]) -> str:
+    """Remove the nodes of an earlier start that are not `running` now, and record those that are; returns a summary for
+    the user, empty if nothing was removed."""
+    former = [name for name in _read_names(record) if name not in running]
     gone = [name for name in former if await client.find(NODES, name) is not None]
     pods = [await _remove(client, name) for name in gone]
-    _note(note, running)
-    return _told(gone, sum(pods)) if gone else ""
+    _write_names(record, running)
+    return _summary(gone, sum(pods)) if gone else ""
 
 
-def _noted(note: Path) -> list[str]:
+def _read_names(record: Path) -> list[str]:
     with contextlib.suppress(FileNotFoundError):
-        return note.read_text().split()
+        return record.read_text().split()
     return []
 
 
-def _note(note: Path, names: Sequence[str]) -> None:
+def _write_names(record: Path, names: Sequence[str]) -> None:
     if names:
-        write_private(note, "".join(f"{name}\n" for name in names).encode())
+        write_private(record, "".join(f"{name}\n" for name in names).encode())
     else:
-        note.unlink(missing_ok=True)
+        record.unlink(missing_ok=True)
 
 
 async def _remove(client: Client, name: str) -> int:
@@ -52,9 +52,9 @@ async def _remove(client: Client, name: str) -> int:
     return len(pods)
 
 
-def _told(names: Sequence[str], pods: int) -> str:
+def _summary(names: Sequence[str], pods: int) -> str:
     """
-    >>> _told(["sim-0", "sim-1", "sim-2"], 1)
+    >>> _summary(["sim-0", "sim-1", "sim-2"], 1)
     'removed nodes sim-0 to sim-2, which an earlier start ran, and 1 pod there'
     """
     which = f"node {names[0]}" if len(names) == 1 else f"nodes {names[0]} to {names[-1]}"

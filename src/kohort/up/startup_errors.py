@@ -1,4 +1,4 @@
-"""Why a cluster cannot be started, in one line that says what to do."""
+"""Errors of a start: each message is one line with the reason and what to do."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""What a running cluster writes about itself into its data directory, for `kohort status --cluster` and its supervisor.
+"""Status files in the data directory of a running cluster, for `kohort status --cluster` and the supervisor.
 
     status.json        by the process: its parts, their states and failures
     supervisor.json    by the supervisor of a detached process: how often it restarted it, and why
@@ -59,7 +59,7 @@ R = TypeVar("R", bound=Record)
 
 
 def write(directory: Path, name: str, record: Record) -> None:
-    """Losing one is no harm: a full disk must not end what the record is about."""
+    """A write that fails is ignored: a full disk must not end the process that the record describes."""
     try:
         write_private(directory / name, msgspec.json.encode(record) + b"\n")
     except OSError:

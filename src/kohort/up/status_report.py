@@ -1,4 +1,4 @@
-"""What a running cluster says about itself: the record in its data directory, and events in the cluster.
+"""The status of a running cluster: the record in its data directory, and events in the cluster.
 
 Events are about the namespace kube-system, which stands for the control plane: `kubectl get events` shows them in the
 namespace default, as those of all objects without a namespace.

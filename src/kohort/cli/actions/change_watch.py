@@ -1,7 +1,7 @@
-"""Tells when to look again.
+"""Waits until a workload or one of its objects has changed.
 
-What changed does not matter here: a set is always looked at as a whole. So watches only raise a flag, and nothing that
-happens while somebody looks is lost, because the watches began before.
+Commands always read a workload as a whole, so watches only set a flag. A change during such a read is not lost, because
+the watches began before it.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What `kohort status --cluster` says: the parts of an embedded cluster, from the records in its data directory."""
+"""`kohort status --cluster`: the parts of an embedded cluster, from the records in its data directory."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from kohort.cli.actions import output_formats
-from kohort.cli.connection import complain
+from kohort.cli.connection import print_error
 from kohort.kube import clock
 from kohort.up import status_records
 from kohort.up.data_directory import DataDirectory, default_directory
@@ -50,7 +50,7 @@ def show(directory: Path | None, output: str) -> int:
     data = DataDirectory(directory or default_directory())
     found = read(data)
     if found is None:
-        return complain(f"kohort is not running on {data.path}{_given_up(data)}")
+        return print_error(f"kohort is not running on {data.path}{_given_up(data)}")
     output_formats.show(text(found, clock.now()) if output == "text" else [output_formats.document(found, output)])
     return 0 if found.ready else NOT_READY
 

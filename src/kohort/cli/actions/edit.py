@@ -209,7 +209,7 @@ def _restarting(found: Subject) -> JsonObject:
 
 
 async def resize_groups(client: Client, namespace: str, name: str, size: int, recreate: bool, dry_run: bool) -> int:
-    """Other numbers of pods per group. That recreates groups, so it must be allowed by the set or said here."""
+    """Other numbers of pods per group. That recreates groups, so the set or `--recreate` must allow it."""
     found = await snapshot_reader.snapshot(client, namespace, name)
     template = found.group_set.template
     if template.size == size:
@@ -270,8 +270,8 @@ async def resize_pods(
     if dry_run:
         show([f"{len(pods)} pods of {name} could get {text} in place"])
         return 0
-    show([f"{len(pods)} pods of {name} get {text} in place; {command(found, Verb.EXPLAIN).text} says how far they are"])
-    show(["The template is as before: pods that are made later get what it says."])
+    show([f"{len(pods)} pods of {name} get {text} in place; see progress with: {command(found, Verb.EXPLAIN).text}"])
+    show(["The template is unchanged: pods that are created later get the resources in it."])
     if restarted and policy != NO_RECREATION:
         show([f"Their containers {', '.join(restarted)} restart, and their groups are recreated at the old size."])
     if unenforced := await _unenforced(client, pods):
@@ -327,13 +327,13 @@ async def _resize(client: Client, pod: Pod, change: JsonObject, dry_run: bool) -
         if request_refusal(problem.message) is not RequestRefusal.NODE_TOO_SMALL:
             raise
         raise Refusal(
-            f"{problem.message}; ask for less, or change the template, so that groups are made anew where there is room"
+            f"{problem.message}; ask for less, or change the template, so that groups are recreated where there is room"
         ) from problem
 
 
 async def _unenforced(client: Client, pods: list[Pod]) -> str:
-    """The first node of these pods that says of itself that it cannot hold them to their limits, and why. Not everybody
-    may ask."""
+    """The first node of these pods that reports that it cannot enforce limits, and why; empty also if the user may not
+    read nodes."""
     for name in sorted({pod.spec.node_name for pod in pods if pod.spec.node_name}):
         with suppress(Forbidden, NotFound):
             node = await client.get(NODES, name, type=Node)
@@ -349,7 +349,7 @@ def _role(pod: Pod) -> str:
 
 def _resources(pod: Pod, container: str, amounts: Mapping[str, str]) -> JsonObject:
     """Requests change; a limit that is equal to its request stays equal, so that the quality of service does. Others
-    stay where they are, unless the request outgrows them: then they follow, for nobody means to be refused."""
+    stay, unless the request outgrows them: then they follow, because the server would refuse the resize otherwise."""
     mains = pod.spec.main_containers
     chosen = next(one for one in mains if one.name == container) if container else mains[0]
     limits = {key: value for key, value in amounts.items() if _moves_limit(chosen.resources, key, value)}
@@ -363,5 +363,5 @@ def _moves_limit(before: ResourceRequirements, key: str, wanted: str) -> bool:
     try:
         outgrown = Quantity.parse(wanted) > limit
     except ValueError:
-        return False  # the server says what is wrong with it
+        return False  # the server reports the error
     return outgrown or limit == Quantity.parse(before.requests.get(key, before.limits[key]))

@@ -99,7 +99,7 @@ def _drawn(lines: Sequence[Line], *, everywhere: bool) -> list[str]:
             str(one.size),
             release.short(one.release) if one.release is not None else "-",
             " ".join(one.images),
-            tree.spoken(one.age_seconds),
+            tree.age_text(one.age_seconds),
         ]
         for one in lines
     ]
@@ -139,7 +139,7 @@ async def releases(client: Client, namespace: str, name: str, form: str) -> int:
         [
             one.id,
             one.outcome,
-            f"{tree.spoken(tree.age(one.started, clock.now()))} ago",
+            f"{tree.age_text(tree.age(one.started, clock.now()))} ago",
             one.by or "-",
             str(one.steps),
             str(one.pods),

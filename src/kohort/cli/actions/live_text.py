@@ -1,4 +1,4 @@
-"""A text that changes: redrawn in place on a terminal, printed anew when it is no terminal."""
+"""A text that changes: redrawn in place on a terminal, printed again elsewhere."""
 
 import sys
 from types import TracebackType

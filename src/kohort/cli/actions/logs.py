@@ -55,7 +55,7 @@ async def logs(
 
 
 async def _pretends(client: Client, node: str) -> bool:
-    """Whether a node is simulated. Not everybody may ask."""
+    """Whether a node is simulated; false also if the user may not read nodes."""
     try:
         found = await client.find(NODES, node) if node else None
     except ApiError:

@@ -14,9 +14,8 @@ from kohort.cli.actions.output_formats import document, show
 from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, Refusal
 from kohort.cli.error_messages import described
 from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet
-from kohort.inspection.forecast import forecast, three_way, told
-from kohort.inspection.rollout_plan import RolloutForecast, forecast_of_rollout
-from kohort.inspection.rollout_plan import told as rollout_told
+from kohort.inspection.forecast import forecast, forecast_lines, three_way
+from kohort.inspection.rollout_plan import RolloutForecast, forecast_of_rollout, rollout_lines
 from kohort.inspection.stored_templates import pods_for_dry_run
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
@@ -73,7 +72,10 @@ async def plan(
     if form != "text":
         show([document([*found, *foreseen], form)])
     else:
-        show([line for one in found for line in told(one)] + [line for one in foreseen for line in rollout_told(one)])
+        show(
+            [line for one in found for line in forecast_lines(one)]
+            + [line for one in foreseen for line in rollout_lines(one)]
+        )
     if any(one.room is not None and not one.room.fits for one in found):
         return NOT_YET
     changes = [one.action for one in found] + [one.action for one in foreseen]
@@ -93,12 +95,12 @@ async def lint(client: Client, namespace: str, files: Mapping[str, str], form: s
         try:
             live: JsonObject | None = await client.find(resource, one["metadata"]["name"], place)
             await _stored(client, live, one, False, resource)
-            said: Sequence[str] = ()
+            texts: Sequence[str] = ()
             if one["kind"] == ROLLOUTS.kind:
-                said = (await _foreseen(client, namespace, one, documents, False)).findings
+                texts = (await _foreseen(client, namespace, one, documents, False)).findings
         except (Invalid, Forbidden, BadRequest, NotFound) as problem:
-            said = [described(problem, place, about)]
-        findings += [{"object": about, "finding": text} for text in said]
+            texts = [described(problem, place, about)]
+        findings += [{"object": about, "finding": text} for text in texts]
     if form != "text":
         show([document(findings, form)])
     else:

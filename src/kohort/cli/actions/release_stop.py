@@ -43,7 +43,7 @@ async def stop_release(
     if found.releasing and not await _put_away(client, namespace, found.reference, timeout):
         click.echo(
             f"kohort: the release of {found.reference} is not put away after {timeout:g} s, so Rollout "
-            f"{rollout.metadata.name} stays as it is; {command(found, Verb.EXPLAIN).text} says why",
+            f"{rollout.metadata.name} is unchanged; find out why with: {command(found, Verb.EXPLAIN).text}",
             err=True,
         )
         return TOO_LATE

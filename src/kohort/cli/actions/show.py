@@ -12,7 +12,7 @@ from kohort.cli.actions.output_formats import document, fitted, show, table
 from kohort.cli.connection import DIFFERENT, NOT_YET, PAUSED, TOO_LATE
 from kohort.inspection import cause, history, progress, release, roll_pause, set_causes, tree
 from kohort.inspection.advice import Command, Verb
-from kohort.inspection.container_causes import LATELY, restarts
+from kohort.inspection.container_causes import RECENTLY, restarts
 from kohort.inspection.release_subject import command
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import Workload
@@ -90,7 +90,7 @@ async def status(
             return await _follow(client, namespace, name, form, watch, lambda: patience.reschedule(end))
     except TimeoutError:
         why = Command(Verb.EXPLAIN, name, namespace).text
-        click.echo(f"kohort: {name} is not done after {timeout:g} s; {why} says why", err=True)
+        click.echo(f"kohort: {name} is not done after {timeout:g} s; find out why with: {why}", err=True)
         return TOO_LATE
 
 
@@ -117,7 +117,7 @@ async def _follow(client: Client, namespace: str, name: str, form: str, watch: b
 def _progress_text(found: progress.Progress) -> str:
     lines = [progress.line(found)]
     if found.release is not None:
-        lines.append(f"  {release.told(found.release)}")
+        lines.append(f"  {release.release_line(found.release)}")
     if found.waiting_for:
         lines.append(f"  waiting for {found.waiting_for}")
     return "\n".join(lines)
@@ -147,7 +147,7 @@ async def explain(client: Client, namespace: str, name: str, form: str) -> int:
             show([f"It is paused: a new revision waits until {command(found, Verb.RESUME).text}"])
         return 0
     for number, reason in enumerate(reasons, 1):
-        show(cause.spoken(reason, number))
+        show(cause.cause_lines(reason, number))
     if lately := _lately(found):
         show(lately)
     return NOT_YET
@@ -156,8 +156,8 @@ async def explain(client: Client, namespace: str, name: str, form: str) -> int:
 def _lately(found: Snapshot | Workload) -> list[str]:
     """What is in order again, or just now, and was not: no reason by itself, and no secret either."""
     both = [found.pod_context] if found.canary is None else [found.pod_context, found.canary.pod_context]
-    told = [f"  {text}" for one in both for text in restarts(one, clock.now())]
-    return [f"Restarted in the last {int(LATELY.total_seconds()) // 60} minutes:", *told] if told else []
+    lines = [f"  {text}" for one in both for text in restarts(one, clock.now())]
+    return [f"Restarted in the last {int(RECENTLY.total_seconds()) // 60} minutes:", *lines] if lines else []
 
 
 async def show_history(client: Client, namespace: str, name: str, form: str, revision: int | None = None) -> int:
@@ -177,7 +177,7 @@ async def show_history(client: Client, namespace: str, name: str, form: str, rev
             *_members(one, found),
             one.served,
             " ".join(one.images),
-            tree.spoken(one.age_seconds),
+            tree.age_text(one.age_seconds),
             one.change_cause or "-",
         ]
         for one in entries

@@ -255,7 +255,7 @@ async def find_set(client: Client, namespace: str, name: str) -> LeaderWorkerSet
 
 
 async def _absent(client: Client, namespace: str, name: str) -> str:
-    """Says what there is instead, here or under the same name elsewhere."""
+    """The refusal names what exists instead: other names here, or the same name elsewhere."""
     text = f"there is no LeaderWorkerSet {name} in namespace {namespace}"
     try:
         everywhere = (await client.list(LEADER_WORKER_SETS, type=LeaderWorkerSet)).items
@@ -276,7 +276,7 @@ async def _absent(client: Client, namespace: str, name: str) -> str:
 
 
 async def see_namespace(client: Client, namespace: str) -> None:
-    """Refusal if there is none by that name. Not everybody may ask."""
+    """Raises Refusal if the namespace does not exist; a user who may not read namespaces is not refused."""
     with suppress(Forbidden):
         if namespace and await client.find(NAMESPACES, namespace) is None:
             raise Refusal(f"there is no namespace {namespace}; there are: kubectl get namespaces")
@@ -291,11 +291,9 @@ def first_set(namespace: str) -> str:
 async def keys(client: Client, namespace: str, labels: str = "") -> list[Key]:
     """Of all sets but canaries, which are shown with the set that they may replace. Without a namespace, of all."""
     found = await client.list(LEADER_WORKER_SETS, namespace, type=LeaderWorkerSet, label_selector=labels)
-    everybody = {Key(one.metadata.namespace, one.metadata.name): one for one in found.items}
+    by_key = {Key(one.metadata.namespace, one.metadata.name): one for one in found.items}
     return sorted(
-        key
-        for key, one in everybody.items()
-        if Key(key.namespace, one.metadata.labels.get(CANARY_SET, "")) not in everybody
+        key for key, one in by_key.items() if Key(key.namespace, one.metadata.labels.get(CANARY_SET, "")) not in by_key
     )
 
 
