@@ -1,8 +1,8 @@
 """All figures in one run: `make bench`, or some of them: `python -m bench PART ...`.
 
-First what parts of ours need by themselves, then the comparisons with peers that run beside them, as one table with
-ratios, which is also written to docs/benchmarks.md, with a plot; BENCH_FULL=1 for the sizes that the goals are stated
-in. A part that fails does not keep the others from running; it is named at the end, and then the page stays as it was.
+First the parts that measure kohort alone, then the comparisons with peers as one table with ratios, which is also
+written to docs/benchmarks.md, with a plot. BENCH_FULL=1 takes the sizes of the goals. If a part fails, the others still
+run; it is named at the end, and docs/benchmarks.md stays unchanged.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from bench import arrival, controlplane, groups, plot, servers
+from bench import control_plane, groups, operator_start, ratio_plot, servers
 from tests.kubernetes.controlplane import ControlPlane
 from tools.kubernetes import build as kubernetes
 from tools.lws import build as lws
@@ -28,27 +28,27 @@ from tools.lws import build as lws
 ROOT = Path(__file__).resolve().parents[1]
 FULL = bool(os.environ.get("BENCH_FULL"))
 EMBEDDED_GROUPS = os.environ.get("BENCH_EMBEDDED_GROUPS") or ("1000" if FULL else "40")
-SIZE = controlplane.Size()
+SIZE = control_plane.Size()
 ALONE = {
-    "storage": ("--seconds", "5" if FULL else "2"),
-    "schema": (),
-    "commands": (),
+    "durable_writes": ("--seconds", "5" if FULL else "2"),
+    "schema_engine": (),
+    "cli_start": (),
     "single_requests": (),
     "resize": ("--rounds", "200" if FULL else "40"),
-    "kube_informer": ("--pods", "10000" if FULL else "3000", "--events", "50000" if FULL else "10000"),
-    "steady": ("--seconds", "30" if FULL else "5"),
+    "informer_cache": ("--pods", "10000" if FULL else "3000", "--events", "50000" if FULL else "10000"),
+    "steady_writes": ("--seconds", "30" if FULL else "5"),
     "embedded_groups": ("--groups", EMBEDDED_GROUPS),
     "endurance": ("--pods", "100000" if FULL else "4000"),
 }
 """Modules of this package that print their figures."""
-CROWD = 10_000 if FULL else 1_000
+PODS_PRESENT = 10_000 if FULL else 1_000
 """Pods that are there when an operator starts."""
 GROUPS = int(os.environ.get("BENCH_GROUPS") or (250 if FULL else 20))
 ROUNDS = 2 if FULL else 1
 
 
 class Run:
-    """What was measured so far, and what could not be."""
+    """The figures measured so far, and the parts that failed."""
 
     def __init__(self, wanted: Sequence[str]) -> None:
         self._wanted = wanted
@@ -66,7 +66,7 @@ class Run:
         try:
             measure()
         except Exception:
-            # Whatever it was: an hour of other figures must not be lost with it.
+            # Any failure: it must not lose an hour of other figures.
             traceback.print_exc()
             self.failed.append(name)
 
@@ -75,18 +75,18 @@ class Run:
         return not self._wanted and not self.failed
 
     def control_plane_figures(self) -> None:
-        rounds = controlplane.ours(SIZE)
+        rounds = control_plane.ours(SIZE)
         mine = rounds[0]
-        found = controlplane.goals(rounds, controlplane.ready(SIZE), controlplane.started())
-        self.goals = controlplane.goal_table(found)
+        found = control_plane.goals(rounds, control_plane.ready(SIZE), control_plane.started())
+        self.goals = control_plane.goal_table(found)
         print(self.goals, flush=True)
-        if (other := controlplane.theirs(SIZE)) is not None:
-            self._add([groups.Row(*pair, peer=controlplane.PEER) for pair in controlplane.pairs(mine, other)])
-            self.remark = controlplane.lost(mine, other)
+        if (other := control_plane.theirs(SIZE)) is not None:
+            self._add([groups.Row(*pair, peer=control_plane.PEER) for pair in control_plane.pairs(mine, other)])
+            self.remark = control_plane.lost(mine, other)
             print(self.remark, flush=True)
 
     def start_figures(self) -> None:
-        (real_seconds, real_memory), (our_seconds, our_memory) = start_real(kubernetes.build()), controlplane.started()
+        (real_seconds, real_memory), (our_seconds, our_memory) = start_real(kubernetes.build()), control_plane.started()
         self._add(
             [
                 groups.Row("control plane: start", real_seconds, our_seconds, "s", peer="Kubernetes"),
@@ -94,10 +94,10 @@ class Run:
             ]
         )
 
-    def arrival_figures(self) -> None:
-        arrived = asyncio.run(arrival.compare(CROWD))
-        theirs, ours = arrived["lws"], arrived["kohort"]
-        what = f"operator: start with {CROWD} pods present"
+    def operator_start_figures(self) -> None:
+        starts = asyncio.run(operator_start.compare(PODS_PRESENT))
+        theirs, ours = starts["lws"], starts["kohort"]
+        what = f"operator: start with {PODS_PRESENT} pods present"
         self._add(
             [
                 groups.Row(f"{what}: time", theirs.seconds, ours.seconds, "s"),
@@ -148,9 +148,9 @@ Written by `make bench`; the plot shows the ratios. {where}.
 
 {run.goals}
 
-Pods are created on {controlplane.WRITERS} connections and are durable when they are answered; pods to Ready are on
-{controlplane.NODES} simulated nodes, with all parts of `kohort up` running. Events are small config maps. Rates are
-measured {controlplane.ROUNDS} times; others on the machine can only make them lower, so the highest counts.
+Pods are created on {control_plane.WRITERS} connections and are durable when they are answered; pods to Ready are on
+{control_plane.NODES} simulated nodes, with all parts of `kohort up` running. Events are small config maps. Rates are
+measured {control_plane.ROUNDS} times; others on the machine can only make them lower, so the highest counts.
 
 ## Beside others
 
@@ -175,7 +175,7 @@ kube-apiserver, kube-controller-manager and kube-scheduler.
 
 
 def main() -> None:
-    compared = ("control_plane", "start", "arrival", "groups")
+    compared = ("control_plane", "control_plane_start", "operator_start", "groups")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join((*ALONE, *compared))}")
     wanted: list[str] = parser.parse_args().parts
@@ -190,12 +190,12 @@ def main() -> None:
     if kubernetes.find() is None and shutil.which("go") is None:
         print("NOT RUN: comparisons need the real control plane: install Go, or set KUBEBUILDER_ASSETS")
         return
-    run.part("start", run.start_figures)
-    run.part("arrival", run.arrival_figures)
+    run.part("control_plane_start", run.start_figures)
+    run.part("operator_start", run.operator_start_figures)
     run.part("groups", run.group_figures)
     if run.complete:
         (ROOT / "docs" / "benchmarks.md").write_text(page(run, where))
-        (ROOT / "docs" / "benchmarks.svg").write_text(plot.ratios([(one.what, one.ratio) for one in run.table]))
+        (ROOT / "docs" / "benchmarks.svg").write_text(ratio_plot.ratios([(one.what, one.ratio) for one in run.table]))
     if run.failed:
         sys.exit(f"failed: {', '.join(run.failed)}")
 

@@ -10,7 +10,7 @@ import argparse
 import asyncio
 
 from bench import servers
-from bench.course import PHASES, Figures, Shape, run_course
+from bench.group_lifecycle import PHASES, Figures, Shape, run_lifecycle
 
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client
@@ -21,7 +21,7 @@ PODS_PER_NODE = 100
 async def measure(server: servers.Server, shape: Shape) -> Figures:
     client = Client(kubeconfig.load(server.kubeconfig))
     try:
-        return await run_course(client, "bench", shape, server.pids[0])
+        return await run_lifecycle(client, "bench", shape, server.pids[0])
     finally:
         await client.close()
 

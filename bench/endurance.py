@@ -1,4 +1,4 @@
-"""Pods that come and go, for as long as you like: do memory and database level off?
+"""Whether memory and database stop growing while pods are created and deleted at a steady rate.
 
     python -m bench.endurance [--pods 100000] [--rate 100] [--live 200] [--nodes 20]
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from bench.course import PHASES, Figures, Shape, run_course
+from bench.group_lifecycle import PHASES, Figures, Shape, run_lifecycle
 from bench.servers import compiled_once
 from tests.kubernetes.controlplane import ControlPlane, control_plane
 from tests.kubernetes.operators import administrator, simulated_nodes
@@ -92,7 +92,7 @@ async def _with_theirs(plane: ControlPlane, client: Client, directory: Path, sha
     theirs.start()
     assert theirs.process is not None
     try:
-        return await run_course(client, directory.name, shape, theirs.process.pid, plane.pids)
+        return await run_lifecycle(client, directory.name, shape, theirs.process.pid, plane.pids)
     finally:
         theirs.stop()
 
@@ -100,7 +100,7 @@ async def _with_theirs(plane: ControlPlane, client: Client, directory: Path, sha
 async def _with_ours(plane: ControlPlane, client: Client, directory: Path, shape: Shape) -> Figures:
     with our_operator(plane, directory) as pid:
         await _definitions_served(client)
-        return await run_course(client, directory.name, shape, pid, plane.pids)
+        return await run_lifecycle(client, directory.name, shape, pid, plane.pids)
 
 
 async def _forget_definitions(client: Client) -> None:

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 
 import msgspec
-from bench import servers, wire
+from bench import raw_client, servers
 
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client
@@ -65,17 +65,17 @@ def pod(number: int) -> JsonObject:
     return {"metadata": {"name": f"pod-{number}", "namespace": "default"}, "spec": {"containers": [container]}}
 
 
-def requests(target: wire.Target, numbers: range) -> list[bytes]:
+def requests(target: raw_client.Target, numbers: range) -> list[bytes]:
     documents = ({"apiVersion": "v1", "kind": "Pod", **pod(number)} for number in numbers)
     return [target.request("POST", PATH, msgspec.json.encode(document)) for document in documents]
 
 
 def measure_creates(server: servers.Server, count: int) -> Created:
-    target = wire.Target.of(server.kubeconfig)
-    wire.send_all(target, requests(target, range(CLIENTS)), 1)
+    target = raw_client.Target.of(server.kubeconfig)
+    raw_client.send_all(target, requests(target, range(CLIENTS)), 1)
     prepared = requests(target, range(CLIENTS, CLIENTS + count))
     cpu = server.cpu_seconds()
-    seconds = wire.send_all(target, prepared, CLIENTS)
+    seconds = raw_client.send_all(target, prepared, CLIENTS)
     return Created(count, seconds, server.cpu_seconds() - cpu)
 
 
@@ -88,7 +88,7 @@ async def until_ready(client: Client, count: int) -> None:
             return
 
 
-async def measure_ready(server: servers.Server, target: wire.Target, count: int) -> Readied:
+async def measure_ready(server: servers.Server, target: raw_client.Target, count: int) -> Readied:
     client = Client(kubeconfig.load(server.kubeconfig))
     prepared = requests(target, range(count))
     watching = asyncio.create_task(until_ready(client, count))
@@ -97,10 +97,10 @@ async def measure_ready(server: servers.Server, target: wire.Target, count: int)
     ours, theirs = context.Pipe()
 
     def create() -> None:
-        with wire.connected(target, CLIENTS) as exchanges:
+        with raw_client.connected(target, CLIENTS) as exchanges:
             theirs.send("connected")
             theirs.recv()
-            theirs.send(wire.send_over(exchanges, prepared))
+            theirs.send(raw_client.send_over(exchanges, prepared))
 
     process = context.Process(target=create, daemon=True)
     process.start()
@@ -127,7 +127,7 @@ def main() -> None:
             print("\n".join(measure_creates(server, options.pods).lines()))
         return
     with servers.kohort("--simulated-nodes", str(options.nodes), "--parts", options.parts) as server:
-        target = wire.Target.of(server.kubeconfig)
+        target = raw_client.Target.of(server.kubeconfig)
         print("\n".join(asyncio.run(measure_ready(server, target, options.pods)).lines()))
 
 

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 
 import msgspec
-from bench import readers, servers, wire
+from bench import raw_client, servers, watch_readers
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
@@ -55,14 +55,17 @@ def config_map(number: int) -> bytes:
 
 
 def measure(server: servers.Server, watchers: int, events: int, writers: int) -> Delivered:
-    target = wire.Target.of(server.kubeconfig)
+    target = raw_client.Target.of(server.kubeconfig)
     requests = [target.request("POST", PATH, config_map(number)) for number in range(events + writers)]
     warm, measured = requests[:writers], requests[writers:]
-    wire.send_all(target, warm, 1)
+    raw_client.send_all(target, warm, 1)
     path = f"{PATH}?watch=true&resourceVersion={newest(server)}"
-    with wire.connected(target, writers) as exchanges, readers.reading(target, path, watchers, events) as group:
+    with (
+        raw_client.connected(target, writers) as exchanges,
+        watch_readers.reading(target, path, watchers, events) as group,
+    ):
         cpu, writing, begun = server.cpu_seconds(), time.process_time(), time.monotonic()
-        wire.send_over(exchanges, measured)
+        raw_client.send_over(exchanges, measured)
         writing = time.process_time() - writing
         seen = group.result()
         cpu = server.cpu_seconds() - cpu

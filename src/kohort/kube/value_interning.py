@@ -2,7 +2,7 @@
 
 The pods of a set differ in their names and addresses; their containers, volumes, tolerations and conditions are the
 same, thousands of times over, and are most of their size. A cache that keeps one copy of each needs about a third of
-the memory (figures: bench/kube_informer.py).
+the memory (figures: bench/informer_cache.py).
 
 Views are immutable, so parts can be shared. Candidates are the lists, dictionaries and structures
 directly inside `metadata`, `spec` and `status` (or the object itself). Whether interning a field pays is measured:

@@ -1,4 +1,4 @@
-"""Many readers of one watch, in a process of their own that costs as little as Python allows.
+"""Many readers of one watch, in a separate process that uses little processor time.
 
 Nothing is decoded. What the first reader to get so far has read is kept, and all others are compared with it: readers
 of the same changes must see the same bytes, so that none of them lost, repeated or mixed up an event. Events are
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 
-from bench.wire import IDLE_SECONDS, READY_SECONDS, RECORD_BYTES, Target, receive_into
+from bench.raw_client import IDLE_SECONDS, READY_SECONDS, RECORD_BYTES, Target, receive_into
 
 
 class Events:

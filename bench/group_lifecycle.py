@@ -1,7 +1,7 @@
-"""What operators of groups have to do in the benches: the same course for each of them.
+"""The lifecycle of sets that the benches run each operator through.
 
 Sets of groups are created until all are ready, get a new image, lose some or all of their groups, and are deleted.
-Writes are those that the API server counted, by everybody, events and leases apart.
+Writes are those that the API server counted, of all clients, without events and leases.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class Figures:
     """Peak, megabytes."""
 
 
-class Course:
+class GroupLifecycle:
     def __init__(self, client: Client, namespace: str, shape: Shape) -> None:
         self._client = client
         self._namespace = namespace
@@ -185,13 +185,13 @@ def peak_megabytes(pid: int) -> float:
     raise RuntimeError(f"no memory figure for process {pid}")
 
 
-async def run_course(client: Client, namespace: str, shape: Shape, pid: int, plane: Sequence[int] = ()) -> Figures:
+async def run_lifecycle(client: Client, namespace: str, shape: Shape, pid: int, plane: Sequence[int] = ()) -> Figures:
     """`pid` is the operator, `plane` the processes of the control plane, if they are others."""
     figures = Figures()
     await client.create(NAMESPACES, {"metadata": {"name": namespace}})
-    course = Course(client, namespace, shape)
-    await course.ready_to_start()
-    for name, phase in course.phases().items():
+    lifecycle = GroupLifecycle(client, namespace, shape)
+    await lifecycle.ready_to_start()
+    for name, phase in lifecycle.phases().items():
         before, cpu, begun = await writes(client), cpu_seconds(pid), time.perf_counter()
         spent = sum(map(cpu_seconds, plane))
         await phase()

@@ -1,6 +1,6 @@
 """Acknowledged, durable writes per second, with the 6 KB pod that all figures here use.
 
-    python -m bench.storage [--writers 32] [--seconds 5] [--watchers 0] [--directory D]
+    python -m bench.durable_writes [--writers 32] [--seconds 5] [--watchers 0] [--directory D]
 
 Each writer creates an object, then updates it again and again, waiting for every acknowledgement. Watchers read every
 change, as informers do.

@@ -1,6 +1,6 @@
 """What the schema engine costs per object: decoding, conforming, protobuf, custom resources.
 
-    python -m bench.schema
+    python -m bench.schema_engine
 
 The pod is a realistic one of about 6 KB. Figures are CPU time per operation, the best of several runs.
 """

@@ -1,6 +1,6 @@
 """How long `kohort up` takes from the start of the process to ready, and how much memory it then holds.
 
-    python -m bench.startup [--rounds 5] [--parts LIST]
+    python -m bench.cluster_start [--rounds 5] [--parts LIST]
 
 The first round starts on an empty directory (certificates are made, bootstrap objects written), the others continue it.
 Modules are compiled before, as they are in an installation, whatever the environment says about writing bytecode.

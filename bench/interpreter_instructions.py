@@ -1,6 +1,6 @@
-"""Instructions of the interpreter: a figure that no load on the machine disturbs.
+"""Number of interpreter instructions: a figure that does not depend on the load of the machine.
 
-    python -m bench.instructions [--pods 100] [--top 0]
+    python -m bench.interpreter_instructions [--pods 100] [--top 0]
 
 Counted are those that single requests take inside the API server, and those that a pod takes from create to Ready on
 simulated nodes, with scheduler and workload controllers in one process on virtual time. What C code does is not in

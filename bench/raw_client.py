@@ -1,4 +1,4 @@
-"""A client that costs next to nothing, so that servers are measured and not their client.
+"""An HTTP client that uses little processor time, so that figures are those of the server.
 
 HTTP/1.1 over TLS on plain sockets. Bodies are prepared before; answers are read to their end and otherwise ignored. The
 same program drives every server that is compared.

@@ -1,6 +1,6 @@
-"""A cluster in the middle of an ordinary day: how long does a write take, and how late do watchers see it?
+"""Latency of writes at a steady rate, and of their arrival at watchers.
 
-    python -m bench.steady [--pods 2000] [--watchers 50] [--rate 200] [--seconds 10] [--real]
+    python -m bench.steady_writes [--pods 2000] [--watchers 50] [--rate 200] [--seconds 10] [--real]
 
 Pods are there and are annotated at a steady rate; watchers of all of them note when each change arrives. A write is
 sent when its time has come, whether or not the ones before it are answered, so that a server that stalls is seen to
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
-from bench import pods, servers, wire
+from bench import pods, raw_client, servers
 
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client
@@ -28,7 +28,7 @@ READY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class WriteLatencies:
     writes: Sequence[float]
     """Seconds from sending to the answer, of each."""
     lags: Sequence[float]
@@ -49,9 +49,9 @@ def quantiles(values: Sequence[float]) -> tuple[float, float]:
     return ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
 
 
-def measure(server: servers.Server, count: int, watchers: int, rate: int, seconds: int) -> Day:
-    target = wire.Target.of(server.kubeconfig)
-    wire.send_all(target, pods.requests(target, range(count)), pods.CLIENTS)
+def measure(server: servers.Server, count: int, watchers: int, rate: int, seconds: int) -> WriteLatencies:
+    target = raw_client.Target.of(server.kubeconfig)
+    raw_client.send_all(target, pods.requests(target, range(count)), pods.CLIENTS)
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     process = context.Process(
@@ -68,7 +68,7 @@ def measure(server: servers.Server, count: int, watchers: int, rate: int, second
         process.join()
     writes = [answered[number] - sent[number] for number in answered]
     lags = [max(0.0, at - answered[number]) for one in arrived for number, at in one.items()]
-    return Day(writes, lags, watchers * len(answered) - len(lags))
+    return WriteLatencies(writes, lags, watchers * len(answered) - len(lags))
 
 
 async def _write(path: Path, count: int, rate: int, seconds: int) -> tuple[dict[int, float], dict[int, float]]:

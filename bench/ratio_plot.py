@@ -1,4 +1,4 @@
-"""A bar for every ratio, with a line at 1: left of it is better than the peer."""
+"""The plot of ratios: one bar for each, with a line at 1; shorter bars are better than the peer."""
 
 from collections.abc import Sequence
 from html import escape

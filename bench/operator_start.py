@@ -1,10 +1,10 @@
-"""An operator starts on a cluster that is full: how long until it works?
+"""How long an operator takes to start on a cluster with many pods.
 
-    python -m bench.arrival [--pods 10000]
+    python -m bench.operator_start [--pods 10000]
 
-On a real API server there are thousands of pods of groups, and one set that nobody has looked at. The clock runs from
-the start of the process until the StatefulSet of that set exists: everything has been read by then. The pods are
-workers of sets that are gone, so that there is nothing else to do.
+A real API server holds thousands of pods of groups, and one new set. Time is measured from the start of the process
+until the StatefulSet of that set exists: the operator has read everything by then. The pods are workers of sets that no
+longer exist, so the operator has nothing else to do.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.course import peak_megabytes
+from bench.group_lifecycle import peak_megabytes
 from bench.groups import compiled_operator, our_operator
 from bench.servers import cpu_seconds
 from tests.kubernetes.controlplane import ControlPlane, control_plane
@@ -40,7 +40,7 @@ SPACE = "default"
 
 
 @dataclass(frozen=True)
-class Arrival:
+class OperatorStart:
     seconds: float
     processor: float
     """Seconds, of all its cores."""
@@ -60,7 +60,7 @@ def worker(number: int) -> JsonObject:
     }
 
 
-async def crowd(client: Client, pods: int) -> None:
+async def create_pods(client: Client, pods: int) -> None:
     numbers = iter(range(pods))
 
     async def write() -> None:
@@ -70,13 +70,13 @@ async def crowd(client: Client, pods: int) -> None:
     await asyncio.gather(*(write() for _ in range(WRITERS)))
 
 
-async def arrive(client: Client, start: Callable[[], AbstractContextManager[int]]) -> Arrival:
+async def measure_start(client: Client, start: Callable[[], AbstractContextManager[int]]) -> OperatorStart:
     template = {"spec": {"containers": [{"name": "server", "image": "one:1"}]}}
     rolling = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
     spec = {
         "replicas": 1,
         "leaderWorkerTemplate": {"size": 2, "workerTemplate": template, "restartPolicy": "RecreateGroupOnPodRestart"},
-        # What webhooks would fill in: nobody has looked at this set.
+        # Defaults that webhooks would set; none run yet.
         "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": rolling},
         "networkConfig": {"subdomainPolicy": "Shared"},
         "startupPolicy": "LeaderCreated",
@@ -87,7 +87,7 @@ async def arrive(client: Client, start: Callable[[], AbstractContextManager[int]
         async with asyncio.timeout(PATIENCE):
             while await client.find(STATEFUL_SETS, "waiting", SPACE) is None:
                 await asyncio.sleep(0.02)
-        found = Arrival(time.perf_counter() - begun, cpu_seconds(pid), peak_megabytes(pid))
+        found = OperatorStart(time.perf_counter() - begun, cpu_seconds(pid), peak_megabytes(pid))
     await client.delete(STATEFUL_SETS, "waiting", SPACE)
     return found
 
@@ -98,29 +98,29 @@ async def _define(client: Client, definitions: list[JsonObject]) -> None:
         await wait_established(client, one["metadata"]["name"])
 
 
-async def compare(pods: int) -> dict[str, Arrival]:
-    """By operator. Each has its own definition, so the set of one is gone before the other comes."""
+async def compare(pods: int) -> dict[str, OperatorStart]:
+    """By operator. Each has its own definition, so the set of the first is deleted before the second starts."""
     lws.build()
     compiled_operator()  # both are compiled before the clock runs
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as name:
         directory = Path(name)
         with control_plane(kubernetes.build(), directory / "plane", flags=FLAGS) as plane:
             async with administrator(plane) as client:
-                await crowd(client, pods)
+                await create_pods(client, pods)
                 await _define(client, released_definitions())
-                theirs = await arrive(client, lambda: _their_operator(plane, directory))
+                theirs = await measure_start(client, lambda: _their_operator(plane, directory))
                 await client.delete(CUSTOM_RESOURCE_DEFINITIONS, NAME)
                 async with asyncio.timeout(PATIENCE):
                     while await client.find(CUSTOM_RESOURCE_DEFINITIONS, NAME) is not None:
                         await asyncio.sleep(0.1)
                 await _define(client, [definition()])
-                ours = await arrive(client, lambda: our_operator(plane, directory))
+                ours = await measure_start(client, lambda: our_operator(plane, directory))
     return {"lws": theirs, "kohort": ours}
 
 
 @contextmanager
 def _their_operator(plane: ControlPlane, directory: Path) -> Iterator[int]:
-    """Its webhooks are not needed for this, and without a configuration nobody asks them."""
+    """Without a webhook configuration, the API server does not call its webhooks."""
     manager = Upstream(plane.kubeconfig, directory / "upstream")
     manager.certify()
     manager.start()

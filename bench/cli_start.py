@@ -1,6 +1,6 @@
-"""How much processor time `kohort --help` and `kohort version` take: the time that a person waits on an idle machine.
+"""Processor time of `kohort --help` and `kohort version`: what a user waits on an idle machine.
 
-    python -m bench.commands [--rounds 10]
+    python -m bench.cli_start [--rounds 10]
 
 The fastest round counts. The goal is 150 ms; a bare interpreter is shown for comparison.
 """

@@ -1,9 +1,9 @@
 """The embedded control plane: its figures beside their goals, and beside etcd and kube-apiserver in the same run.
 
-    python -m bench.controlplane [--pods 1000] [--events 8000] [--watchers 200]
+    python -m bench.control_plane [--pods 1000] [--events 8000] [--watchers 200]
 
-Everything is driven by the same client program (`wire`). Rates are given as the time that one pod or event takes when
-the server is kept busy, so that less is better everywhere.
+Everything is driven by the same client program (`raw_client`). Rates are given as the time that one pod or event takes
+while the server is kept busy, so that less is better everywhere.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from bench import pods, servers, startup, watchers, wire
+from bench import cluster_start, pods, raw_client, servers, watchers
 from tools.kubernetes import build as kubernetes
 
 PEER = "etcd + kube-apiserver"
@@ -77,7 +77,7 @@ def ready(size: Size) -> list[float]:
     rates = []
     for _ in range(ROUNDS):
         with servers.kohort("--simulated-nodes", str(NODES)) as server:
-            target = wire.Target.of(server.kubeconfig)
+            target = raw_client.Target.of(server.kubeconfig)
             rates.append(asyncio.run(pods.measure_ready(server, target, size.pods)).rate)
     return sorted(rates, reverse=True)
 
@@ -86,8 +86,8 @@ def started() -> tuple[float, float]:
     """Seconds to ready and megabytes of all parts, on a directory that was used before."""
     with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as cache:
         environment = servers.compiled(cache)
-        startup.start_once(directory, "", environment)
-        seconds, _, megabytes = startup.start_once(directory, "", environment)
+        cluster_start.start_once(directory, "", environment)
+        seconds, _, megabytes = cluster_start.start_once(directory, "", environment)
     return seconds, megabytes
 
 

@@ -1,6 +1,6 @@
 """How much a cached pod costs: CPU per list item and per watch event, memory per pod.
 
-    python -m bench.kube_informer [--pods 10000] [--events 50000] [--socket]
+    python -m bench.informer_cache [--pods 10000] [--events 50000] [--socket]
 
 A small in-process server hands out pods of about 6 KB, as real clusters store them, either by direct call or through a
 socket (`--socket`, plain HTTP on loopback, the server in a process of its own). The cache holds the narrow view of
