@@ -195,3 +195,37 @@ def test_counters_of_an_old_generation_are_not_believed() -> None:
 def test_a_batch_beyond_the_partition_is_never_begun(updated: int, ready: int, desired: int, state: str) -> None:
     here = view(state=state, batch=1, plan=SECOND, counts=ReplicaCounts(updated, min(ready, updated)), desired=desired)
     assert batch_state_machine.decide(here).status.canary_status.current_batch == 1
+
+
+@given(
+    phase=st.sampled_from(["", "Preparing", "Progressing", "Finalizing", "Completed"]),
+    state=st.sampled_from(["Upgrading", "Verifying", "Ready"]),
+    batch=st.integers(0, 4),
+    deleting=st.booleans(),
+    replicas=st.one_of(st.none(), st.integers(0, 5)),
+    updated=st.integers(0, 5),
+)
+def test_a_status_that_a_special_situation_changed_is_stored_before_anything_is_done(
+    phase: str, state: str, batch: int, deleting: bool, replicas: int | None, updated: int
+) -> None:
+    here = view(phase, state, batch, deleting=deleting, replicas=replicas, counts=ReplicaCounts(updated, updated))
+    decision = batch_state_machine.decide(here)
+    if decision.status.phase == rollout_labels.FINALIZING != phase:
+        assert decision.action is None
+    if phase == rollout_labels.COMPLETED:
+        assert (decision.action, decision.status) == (None, here.status)
+    if decision.action == Finalize():
+        assert phase == rollout_labels.FINALIZING
+
+
+def test_an_upgrade_wants_what_its_batch_wants() -> None:
+    assert batch_state_machine.decide(view(desired=3)).action == Upgrade(3)
+
+
+def test_a_canary_that_lost_every_replica_is_reported() -> None:
+    here = view(state=rollout_labels.BATCH_READY, counts=ReplicaCounts(1, 0, text="0/1 groups ready"))
+    (event,) = batch_state_machine.decide(here).events
+    assert (event.reason, event.message) == (
+        "CanaryUnavailable",
+        "no replica of the new version is ready: 0/1 groups ready",
+    )
