@@ -4,8 +4,10 @@ Upstream's controller emits some of these events too; where it does, the text is
 """
 
 from enum import Enum
+from typing import Final
 
 from kohort.groups.group_problems import RecreationDelayed, WorkersRefused
+from kohort.groups.rolling_update import RollPlan, RollReason
 from kohort.rules import group_labels
 from kohort.rules.group_identity import leader_name
 
@@ -51,6 +53,22 @@ def deleted_blocking_leader(pod: str) -> str:
 
 def name_taken(kind: str, name: str) -> str:
     return f"a {kind} {name} exists and does not belong to this set"
+
+
+_ROLL_REASONS: Final = {
+    RollReason.NEW_SET: "the set is new",
+    RollReason.TEMPLATE_CHANGED: "the template changed",
+    RollReason.TEMPLATE_CHANGED_WHILE_GROWING: "the template changed; more groups first, surge afterwards",
+    RollReason.GROWING: "more groups are wanted",
+    RollReason.AT_REST: "at rest",
+    RollReason.RESIZED_DURING_ROLL: "the number of groups changed during the roll",
+    RollReason.ROLLING: "rolling",
+}
+
+
+def roll_reason(plan: RollPlan) -> str:
+    text = _ROLL_REASONS[plan.reason]
+    return f"{text}; held by partition {plan.partition}" if plan.held else text
 
 
 # Groups

@@ -34,6 +34,7 @@ was held stays, because the groups below `P` still wait for their turn.
 """
 
 from collections.abc import Sequence
+from enum import Enum
 
 import msgspec
 
@@ -65,44 +66,58 @@ class RollView(msgspec.Struct, frozen=True):
     """This pass writes a new revision."""
 
 
+class RollReason(Enum):
+    """Which rule gave the two numbers; `messages.roll_reason` makes the text."""
+
+    NEW_SET = "new set"
+    TEMPLATE_CHANGED = "template changed"
+    TEMPLATE_CHANGED_WHILE_GROWING = "template changed while growing"
+    GROWING = "growing"
+    AT_REST = "at rest"
+    RESIZED_DURING_ROLL = "number of groups changed during the roll"
+    ROLLING = "rolling"
+
+
 class RollPlan(msgspec.Struct, frozen=True):
     partition: int
     replicas: int
-    reason: str
+    reason: RollReason
+    held: bool = False
+    """The user's partition keeps the roll from going further."""
 
 
 def plan_roll(view: RollView) -> RollPlan:
     """The partition and replicas that the leader StatefulSet must get."""
     plan = _plan(view)
     if view.partition > plan.partition:
-        return RollPlan(view.partition, plan.replicas, f"{plan.reason}; held by partition {view.partition}")
+        return RollPlan(view.partition, plan.replicas, plan.reason, held=True)
     return plan
 
 
 def _plan(view: RollView) -> RollPlan:
     current = view.leader_set
     if current is None:
-        return RollPlan(0, view.replicas, "the set is new")
+        return RollPlan(0, view.replicas, RollReason.NEW_SET)
     if view.template_changed:
         return _begin(view, current)
     if current.replicas < view.replicas:
-        return RollPlan(current.partition, view.replicas, "more groups are wanted")
+        return RollPlan(current.partition, view.replicas, RollReason.GROWING)
     if current.partition == 0 and current.replicas == view.replicas:
-        return RollPlan(0, view.replicas, "at rest")
+        return RollPlan(0, view.replicas, RollReason.AT_REST)
     replicas = _replicas(view, _unfinished(view))
     if current.sized_for != view.replicas:
         partition = min(current.partition, view.replicas + view.surge)
-        return RollPlan(partition, replicas, "the number of groups changed during the roll")
-    return RollPlan(_affordable(view, _step(view, current), current.partition, replicas), replicas, "rolling")
+        return RollPlan(partition, replicas, RollReason.RESIZED_DURING_ROLL)
+    return RollPlan(_affordable(view, _step(view, current), current.partition, replicas), replicas, RollReason.ROLLING)
 
 
 def _begin(view: RollView, current: LeaderSet) -> RollPlan:
     partition = min(view.replicas, current.replicas)
     if current.replicas < view.replicas:
         partition = _affordable(view, partition, current.replicas, view.replicas)
-        return RollPlan(partition, view.replicas, "the template changed; more groups first, surge afterwards")
+        return RollPlan(partition, view.replicas, RollReason.TEMPLATE_CHANGED_WHILE_GROWING)
     replicas = _replicas(view, view.replicas)
-    return RollPlan(_affordable(view, partition, current.replicas, replicas), replicas, "the template changed")
+    return RollPlan(_affordable(view, partition, current.replicas, replicas), replicas, RollReason.TEMPLATE_CHANGED)
 
 
 def _replicas(view: RollView, unfinished: int) -> int:

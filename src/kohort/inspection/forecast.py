@@ -11,6 +11,7 @@ import msgspec
 
 from kohort.groups import revisions
 from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.messages import roll_reason
 from kohort.groups.pod_mutation import PodRefused
 from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
 from kohort.inspection.capacity_forecast import Room, room_for, room_lines
@@ -202,7 +203,7 @@ def _played(before: Snapshot | None, after: LeaderWorkerSet, changed: bool) -> t
             template_changed=changed,
         )
         plan = plan_roll(view)
-        step, groups = _moved(groups, plan.partition, plan.replicas, plan.reason)
+        step, groups = _moved(groups, plan.partition, plan.replicas, roll_reason(plan))
         reached = LeaderSet(plan.replicas, plan.partition, after.replicas)
         if step.recreated or step.created or step.removed:
             steps.append(step)

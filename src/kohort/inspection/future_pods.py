@@ -10,14 +10,14 @@ from kohort.groups import tpu_environment
 from kohort.groups.child_objects import leader_stateful_set, worker_stateful_set
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.pod_mutation import mutated
-from kohort.groups.rolling_update import RollPlan
+from kohort.groups.rolling_update import RollPlan, RollReason
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rules import group_labels
 from kohort.rules.group_identity import leader_name
 
-_ANY = RollPlan(0, 0, "")
+_ANY = RollPlan(0, 0, RollReason.NEW_SET)
 
 
 class Unit(msgspec.Struct, frozen=True):
