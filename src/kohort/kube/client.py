@@ -6,7 +6,7 @@ them are retried is decided in `request_exchange`.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Literal, overload
+from typing import Literal, TypeVar, overload
 
 import msgspec
 
@@ -33,6 +33,8 @@ from kohort.objects.json_types import Json, JsonObject
 
 __all__ = ["Client", "Page", "PatchType", "Propagation", "Selection"]
 
+R = TypeVar("R")
+"""The view that the answer of a write is decoded into; `msgspec.Raw` to leave it undecoded."""
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 
@@ -69,6 +71,10 @@ class Client(Exchange):
         answer = await self.send(Request("GET", resource.path(namespace, name, subresource), (), self.headers()))
         return decode(answer, type)
 
+    @overload
+    async def find(self, resource: Resource, name: str, namespace: str = "") -> JsonObject | None: ...
+    @overload
+    async def find(self, resource: Resource, name: str, namespace: str = "", *, type: type[T]) -> T | None: ...
     async def find(self, resource: Resource, name: str, namespace: str = "", *, type: Json = JsonObject) -> Json:
         """Like `get`, but None when there is no such object."""
         try:
@@ -190,6 +196,29 @@ class Client(Exchange):
 
     # Writing
 
+    @overload
+    async def create(
+        self,
+        resource: Resource,
+        obj: Body,
+        namespace: str = "",
+        subresource: str = "",
+        name: str = "",
+        *,
+        dry_run: bool = False,
+    ) -> JsonObject: ...
+    @overload
+    async def create(
+        self,
+        resource: Resource,
+        obj: Body,
+        namespace: str = "",
+        subresource: str = "",
+        name: str = "",
+        *,
+        type: type[R],
+        dry_run: bool = False,
+    ) -> R: ...
     async def create(
         self,
         resource: Resource,
@@ -206,6 +235,27 @@ class Client(Exchange):
         path = resource.path(namespace or namespace_of(body), name, subresource)
         return await self._write("POST", path, body, type, self._options(dry_run))
 
+    @overload
+    async def update(
+        self,
+        resource: Resource,
+        obj: Body,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> JsonObject: ...
+    @overload
+    async def update(
+        self,
+        resource: Resource,
+        obj: Body,
+        namespace: str = "",
+        *,
+        type: type[R],
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> R: ...
     async def update(
         self,
         resource: Resource,
@@ -222,6 +272,35 @@ class Client(Exchange):
         path = resource.path(namespace or namespace_of(body), body["metadata"]["name"], subresource)
         return await self._write("PUT", path, body, type, self._options(dry_run))
 
+    @overload
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        body: JsonObject | Sequence[JsonObject] | msgspec.Struct,
+        patch_type: PatchType = PatchType.MERGE,
+        subresource: str = "",
+        *,
+        field_manager: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> JsonObject: ...
+    @overload
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        body: JsonObject | Sequence[JsonObject] | msgspec.Struct,
+        patch_type: PatchType = PatchType.MERGE,
+        subresource: str = "",
+        *,
+        type: type[R],
+        field_manager: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> R: ...
     async def patch(
         self,
         resource: Resource,
@@ -256,6 +335,29 @@ class Client(Exchange):
             return None
         return written
 
+    @overload
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Body,
+        *,
+        field_manager: str = "",
+        force: bool = True,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> JsonObject: ...
+    @overload
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Body,
+        *,
+        type: type[R],
+        field_manager: str = "",
+        force: bool = True,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> R: ...
     async def apply(
         self,
         resource: Resource,
