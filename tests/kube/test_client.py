@@ -248,3 +248,91 @@ async def test_a_plain_watch_yields_changes_until_the_server_ends_it(server: Mod
     server.send_bookmarks()
     server.end_watches()
     assert await task == [("ADDED", "a"), ("ADDED", "b")]
+
+
+@pytest.mark.parametrize(
+    ("patch_type", "content_type"),
+    [
+        (PatchType.MERGE, "application/merge-patch+json"),
+        (PatchType.STRATEGIC, "application/strategic-merge-patch+json"),
+        (PatchType.JSON, "application/json-patch+json"),
+        (PatchType.APPLY, "application/apply-patch+yaml"),
+    ],
+)
+async def test_every_patch_type_has_its_content_type(wire: Wire, patch_type: PatchType, content_type: str) -> None:
+    await wire.client.patch(PODS, "a", "n", {"metadata": {}}, patch_type)
+    assert wire.last.headers["content-type"] == content_type
+    assert wire.line == "PATCH /api/v1/namespaces/n/pods/a?fieldManager=lws"
+
+
+async def test_a_json_patch_is_a_list(wire: Wire) -> None:
+    operations = [{"op": "remove", "path": "/metadata/labels"}]
+    await wire.client.patch(PODS, "a", "n", operations, PatchType.JSON)
+    assert wire.body == operations
+
+
+async def test_a_dry_run_is_strict(wire: Wire) -> None:
+    body = {"metadata": {"name": "a", "namespace": "n"}}
+    strict = "fieldManager=lws&dryRun=All&fieldValidation=Strict"
+    await wire.client.create(PODS, body, dry_run=True)
+    assert wire.line == f"POST /api/v1/namespaces/n/pods?{strict}"
+    await wire.client.update(PODS, body, dry_run=True)
+    assert wire.line == f"PUT /api/v1/namespaces/n/pods/a?{strict}"
+    await wire.client.patch(PODS, "a", "n", {}, dry_run=True)
+    assert wire.line == f"PATCH /api/v1/namespaces/n/pods/a?{strict}"
+
+
+async def test_the_namespace_comes_from_the_argument_or_from_the_object(wire: Wire) -> None:
+    await wire.client.create(PODS, {"metadata": {"name": "a", "namespace": "own"}})
+    assert wire.last.path == "/api/v1/namespaces/own/pods"
+    await wire.client.create(PODS, {"metadata": {"name": "a"}}, "given")
+    assert wire.last.path == "/api/v1/namespaces/given/pods"
+    await wire.client.create(NODES, {"metadata": {"name": "a"}})
+    assert wire.last.path == "/api/v1/nodes"
+
+
+async def test_subresources_are_created_below_their_object(wire: Wire) -> None:
+    await wire.client.create(PODS, {"kind": "Binding", "target": {"name": "n1"}}, "n", "binding", "a")
+    assert wire.last.path == "/api/v1/namespaces/n/pods/a/binding"
+    await wire.client.update(STATEFUL_SETS, {"kind": "Scale", "metadata": {"name": "a"}}, "n", subresource="scale")
+    assert wire.last.path == "/apis/apps/v1/namespaces/n/statefulsets/a/scale"
+
+
+async def test_answers_of_writes_are_decoded_into_the_view(wire: Wire) -> None:
+    body = {"metadata": {"name": "a", "namespace": "n"}}
+    created = await wire.client.create(PODS, body, type=PartialObject)
+    updated = await wire.client.update(PODS, body, type=PartialObject)
+    patched = await wire.client.patch(PODS, "a", "n", {}, type=PartialObject)
+    applied = await wire.client.apply(PODS, body, type=PartialObject)
+    assert [one.metadata.name for one in (created, updated, patched, applied)] == ["a"] * 4
+    untouched = await wire.client.patch(PODS, "a", "n", {}, type=msgspec.Raw)
+    assert bytes(untouched).startswith(b'{"metadata"'), "not decoded at all"
+
+
+async def test_a_locked_status_is_written_only_over_the_version_that_was_read(wire: Wire) -> None:
+    pod = {"metadata": {"name": "a", "namespace": "n", "resourceVersion": "7"}}
+    await wire.client.patch_status(PODS, pod, {"phase": "Running"}, locked=True)
+    assert wire.body == {"status": {"phase": "Running"}, "metadata": {"resourceVersion": "7"}}
+    await wire.client.patch_status(PODS, pod, {"phase": "Running"})
+    assert wire.body == {"status": {"phase": "Running"}}
+
+
+async def test_finding_what_does_not_exist(server: ModelServer) -> None:
+    client = Client(InProcessTransport(server.handle))
+    assert await client.find(CONFIG_MAPS, "a", "n") is None
+    server.put("configmaps", "n", "a")
+    found = await client.find(CONFIG_MAPS, "a", "n", type=PartialObject)
+    assert found is not None and found.metadata.name == "a"
+
+
+async def test_raw_requests_go_to_any_path(wire: Wire) -> None:
+    await wire.client.raw("GET", "/healthz", (("verbose", ""),), accept="text/plain")
+    assert wire.line == "GET /healthz?verbose="
+    assert wire.last.headers["accept"] == "text/plain" and "content-type" not in wire.last.headers
+    await wire.client.raw("POST", "/x", body=b"{}")
+    assert wire.last.headers["content-type"] == "application/json"
+
+
+async def test_metadata_lists_ask_for_partial_objects(wire: Wire) -> None:
+    await wire.client.list(PODS, metadata_only=True)
+    assert "as=PartialObjectMetadataList" in wire.last.headers["accept"]

@@ -7,7 +7,7 @@ from tests.kube.model_server import ModelServer
 
 from kohort.kube import errors
 from kohort.kube.client import Client
-from kohort.kube.events import EventRecorder
+from kohort.kube.events import EventLimit, EventRecorder, reference_to
 from kohort.kube.resources import NODES, PODS
 from kohort.kube.transport import InProcessTransport
 from kohort.objects.json_types import JsonObject
@@ -168,3 +168,59 @@ async def test_what_waits_for_its_turn_is_written_at_the_end(bench: Bench) -> No
         bench.recorder.normal(PODS, pod, "Scheduled", "assigned")
     await bench.recorder.close()
     assert len(bench.events) == 150
+
+
+async def test_what_was_done_and_to_what_is_part_of_the_event(bench: Bench) -> None:
+    node = PartialObject(metadata=ObjectMeta(name="n1", uid="u2", resource_version="9"))
+    bench.recorder.normal(PODS, POD, "Moved", "moved", action="Moving", related=reference_to(NODES, node))
+    await bench.recorder.flush()
+    (event,) = bench.events
+    assert event["type"] == "Normal" and event["action"] == "Moving"
+    assert event["related"]["name"] == "n1" and event["related"]["kind"] == "Node"
+
+
+def test_references_of_views_and_documents_are_equal() -> None:
+    document = {"metadata": {"name": "web-0", "namespace": "n", "uid": "u1", "resourceVersion": "7"}}
+    assert reference_to(PODS, document) == reference_to(PODS, POD)
+    assert reference_to(NODES, {"metadata": {"name": "n1"}}).namespace == ""
+
+
+async def test_events_of_other_reasons_and_objects_are_not_counted_together(bench: Bench) -> None:
+    bench.warn("same words", reason="One")
+    bench.warn("same words", reason="Two")
+    other = PartialObject(metadata=ObjectMeta(name="web-1", namespace="n", uid="u3", resource_version="7"))
+    bench.recorder.warning(PODS, other, "One", "same words")
+    await bench.recorder.flush()
+    assert sorted((one["reason"], one["involvedObject"]["name"], one["count"]) for one in bench.events) == [
+        ("One", "web-0", 1),
+        ("One", "web-1", 1),
+        ("Two", "web-0", 1),
+    ]
+
+
+async def test_similar_events_are_apart_again_after_ten_minutes(bench: Bench) -> None:
+    for number in range(9):
+        bench.warn(f"message {number}")
+    await bench.recorder.flush()
+    await asyncio.sleep(601)
+    bench.warn("message 9")
+    await bench.recorder.flush()
+    assert not any(one["message"].startswith("(combined") for one in bench.events)
+
+
+async def test_the_limit_of_an_object_can_be_chosen() -> None:
+    server = ModelServer(kind="Event")
+    recorder = EventRecorder(Client(InProcessTransport(server.handle)), "c", allowance=EventLimit(2, 0.0001))
+    for number in range(5):
+        recorder.normal(PODS, POD, f"Reason{number}", "message")
+    await recorder.flush()
+    assert len(server.objects.get("events", {})) == 2
+
+
+async def test_names_of_events_are_unique_and_begin_with_the_object(bench: Bench) -> None:
+    for number in range(20):
+        bench.warn("message", reason=f"Reason{number}")
+    await bench.recorder.flush()
+    names = [one["metadata"]["name"] for one in bench.events]
+    assert len(names) == len(set(names)) == 20
+    assert all(name.startswith("web-0.") for name in names)

@@ -197,3 +197,62 @@ async def _follow(steps: list[tuple[str, str]], drop: int, duplicate: int, delay
     missing = {revision for revision in written - {*reported} if revision > server.last_state}
     assert not missing, "no event is skipped"
     await cancel_all(task)
+
+
+def test_an_object_can_have_several_index_values() -> None:
+    informer = new_informer()
+    informer.add_index("color", by_color)
+    fill(informer, make("a", color="red", color2="blue"), make("b", color="red"))
+    assert (found(informer, "red"), found(informer, "blue"), found(informer, "green")) == (["a", "b"], ["a"], [])
+
+
+def test_an_object_leaves_the_values_that_it_no_longer_has() -> None:
+    informer = new_informer()
+    informer.add_index("color", by_color)
+    fill(informer, make("a", 1, color="red"))
+    fill(informer, make("a", 2, color="blue"))
+    assert (found(informer, "red"), found(informer, "blue")) == ([], ["a"])
+
+
+def test_the_same_index_may_be_declared_twice() -> None:
+    informer = new_informer()
+    informer.add_index("color", by_color)
+    informer.add_index("color", by_color)
+    fill(informer, make("a", color="red"))
+    assert found(informer, "red") == ["a"]
+
+
+def test_membership_and_size() -> None:
+    informer = new_informer()
+    fill(informer, make("a"), make("b", namespace="other"))
+    assert len(informer) == 2
+    assert Key("n", "a") in informer and Key("n", "b") not in informer
+    assert informer.get(Key("other", "b")) is not None and informer.get(Key("n", "b")) is None
+
+
+def test_a_replacement_reports_only_differences() -> None:
+    """Objects that have not changed keep their identity, as after lost history."""
+    informer = new_informer()
+    fill(informer, make("a", 1), make("b", 1), make("c", 1))
+    kept = informer.get(Key("n", "a"))
+    changes: list[tuple[str, str]] = []
+
+    def record(old: PartialObject | None, new: PartialObject | None) -> None:
+        name = (new or old or make("?")).metadata.name
+        changes.append((name, "added" if old is None else "removed" if new is None else "changed"))
+
+    informer.on_change(record)
+    changes.clear()
+    fill(informer, make("a", 1), make("b", 2), make("d", 3))
+    assert sorted(changes) == [("b", "changed"), ("c", "removed"), ("d", "added")]
+    assert informer.get(Key("n", "a")) is kept
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["red", "blue"]), max_size=4), max_size=6))
+def test_an_index_is_always_what_a_search_would_find(states: list[dict[str, str]]) -> None:
+    informer = new_informer()
+    informer.add_index("color", by_color)
+    for number, state in enumerate(states):
+        fill(informer, *(make(name, number + 1, color=color) for name, color in state.items()))
+        for color in ("red", "blue"):
+            assert found(informer, color) == sorted(name for name, one in state.items() if one == color)

@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kohort.kube.ratelimit import TokenBucket
 
@@ -53,3 +55,21 @@ async def test_a_cancelled_waiter_gives_its_token_back() -> None:
 def test_a_bucket_that_never_fills_is_refused(rate: float, burst: int) -> None:
     with pytest.raises(ValueError, match="rate above 0"):
         TokenBucket(rate, burst)
+
+
+@given(st.integers(1, 20), st.floats(0.5, 50), st.integers(1, 60))
+def test_no_more_than_the_burst_and_the_rate_pass(burst: int, rate: float, wanted: int) -> None:
+    now = 0.0
+    bucket = TokenBucket(rate, burst, clock=lambda: now)
+    passed = 0
+    for step in range(wanted):
+        now = step * 0.1
+        passed += bucket.try_take()
+    assert passed <= burst + rate * now + 1e-6
+    assert passed >= min(wanted, burst)
+
+
+def test_a_reservation_says_how_long_to_wait() -> None:
+    bucket = TokenBucket(2.0, 1, clock=lambda: 0.0)
+    assert [bucket.reserve() for _ in range(4)] == pytest.approx([0.0, 0.5, 1.0, 1.5])
+    assert not bucket.try_take(), "reserved tokens are gone"

@@ -79,3 +79,33 @@ def test_lines_do_not_depend_on_chunk_borders(lines: list[bytes], data: st.DataO
         found += cutter.feed(stream[:size])
         stream = stream[size:]
     assert found == lines
+
+
+def test_an_unknown_type_of_event_is_an_error() -> None:
+    with pytest.raises(errors.InternalError, match="watch event of unknown type 'RENAMED'"):
+        decode(b'{"type":"RENAMED","object":%s}' % POD)
+
+
+def test_a_bookmark_without_annotations_is_not_the_end_of_the_initial_events() -> None:
+    frame = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"12"}}}'
+    assert decode(frame) == Bookmark("12", initial_events_end=False)
+
+
+def test_a_frame_that_is_not_json_is_an_error() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode(b"<html>")
+
+
+@given(st.binary(max_size=100).filter(lambda data: b"\n" not in data))
+def test_a_line_without_its_end_waits(data: bytes) -> None:
+    lines = LineSplitter()
+    assert list(lines.feed(data)) == []
+    assert list(lines.feed(b"\n")) == ([data] if data.strip() else list(LineSplitter().feed(data + b"\n")))
+
+
+@pytest.mark.parametrize("change", ["ADDED", "MODIFIED", "DELETED"])
+@given(version=st.integers(1, 10**12))
+def test_versions_are_kept_as_text(change: str, version: int) -> None:
+    body = msgspec.json.encode({"metadata": {"name": "a", "namespace": "n", "resourceVersion": str(version)}})
+    event = decode(b'{"type":"%s","object":%s}' % (change.encode(), body))
+    assert isinstance(event, WatchEvent) and event.object.metadata.resource_version == str(version)
