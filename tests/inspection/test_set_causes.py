@@ -19,7 +19,7 @@ from tests.inspection.scenes import (
 
 from kohort.groups.caches import GroupService
 from kohort.inspection.advice import Advice, Command, Verb
-from kohort.inspection.cause import ORDER, Cause, cause_lines
+from kohort.inspection.cause import ORDER, Cause, CauseKind, cause_lines
 from kohort.inspection.container_causes import restarts
 from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
@@ -254,7 +254,7 @@ def test_an_old_refusal_is_no_cause_when_nothing_is_missing() -> None:
 def test_no_operator() -> None:
     snapshot = scene(group_set=group_set(lws("llm").replicas(2).size(2), observed=0), pods=())
     assert causes(snapshot)[0] == Cause(
-        "operator",
+        CauseKind.OPERATOR,
         ("llm",),
         "no operator has seen this set",
         Advice(
@@ -380,7 +380,7 @@ def test_groups_held_by_the_partition() -> None:
     snapshot = scene(built=lws("llm").replicas(2).size(2).partition(1), pods=pods, stateful_sets=sets)
     assert causes(snapshot) == [
         Cause(
-            "rollout",
+            CauseKind.ROLLOUT,
             ("group 0",),
             "partition 1 holds groups below it at their old revision",
             Advice("go on: {}", (Command(Verb.RESUME, "llm", "default"),)),

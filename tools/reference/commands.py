@@ -6,14 +6,21 @@ from typing import Final, get_args, get_origin
 import click
 import msgspec
 
+from kohort.cli.actions.cluster_parts import ClusterStatus
 from kohort.cli.actions.list_workloads import Line, ReleaseRecord
 from kohort.cli.connection import EXIT_CODES
 from kohort.cli.main import COMMANDS, main
+from kohort.inspection.capacity_forecast import Room
+from kohort.inspection.cause import CauseKind
+from kohort.inspection.forecast import Change, Forecast, Step
 from kohort.inspection.history import Entry
+from kohort.inspection.in_place_forecast import InPlace
 from kohort.inspection.progress import Progress
 from kohort.inspection.release import Release
+from kohort.inspection.rollout_plan import PlannedStep, RolloutForecast
 from kohort.inspection.tree import GroupBranch, PodBranch, SetTree
 from kohort.inspection.workload_views import WorkloadTree
+from kohort.up.status_records import PartRecord, ProcessRecord, RestartRecord, SupervisorRecord
 
 OUTPUTS: Final = (
     ("kohort get NAME (without NAME, a list)", SetTree),
@@ -25,7 +32,20 @@ OUTPUTS: Final = (
     ("kohort list (a list)", Line),
     ("kohort history (a list)", Entry),
     ("kohort releases (a list)", ReleaseRecord),
+    ("kohort plan: for each LeaderWorkerSet", Forecast),
+    ("kohort plan: each of changes", Change),
+    ("kohort plan: each of steps", Step),
+    ("kohort plan: room", Room),
+    ("kohort plan: inPlace", InPlace),
+    ("kohort plan: for each Rollout", RolloutForecast),
+    ("kohort plan: each of a Rollout's steps", PlannedStep),
+    ("kohort status --cluster", ClusterStatus),
+    ("kohort status --cluster: process", ProcessRecord),
+    ("kohort status --cluster: each of parts", PartRecord),
+    ("kohort status --cluster: supervisor", SupervisorRecord),
+    ("kohort status --cluster: each of restarts", RestartRecord),
 )
+FINDING: Final = (("object", "str"), ("finding", "str"))
 CAUSE: Final = (
     ("kind", "str"),
     ("objects", "list of str"),
@@ -78,8 +98,11 @@ def _outputs() -> list[str]:
     for command, type in OUTPUTS:
         rows = [f"| `{one.encode_name}` | `{_type_name(one.type)}` |" for one in msgspec.structs.fields(type)]
         lines += [f"### {command}", "", "| field | type |", "|---|---|", *rows, ""]
-    cause = [f"| `{name}` | `{kind}` |" for name, kind in CAUSE]
-    return [*lines, "### kohort explain (a list)", "", "| field | type |", "|---|---|", *cause, ""]
+    for command, rows_of in (("kohort explain (a list)", CAUSE), ("kohort lint (a list)", FINDING)):
+        rows = [f"| `{name}` | `{kind}` |" for name, kind in rows_of]
+        lines += [f"### {command}", "", "| field | type |", "|---|---|", *rows, ""]
+    kinds = ", ".join(f"`{kind}`" for kind in CauseKind)
+    return [*lines, f"`kind` of `kohort explain` is one of {kinds}.", ""]
 
 
 def _type_name(annotation: object) -> str:

@@ -17,11 +17,15 @@ PAUSED: Final = 4
 TOO_LATE: Final = 5
 EXIT_CODES: Final[Mapping[int, str]] = {
     0: "done; the workload is as it should be; nothing would change",
-    1: "refused, not found or not reachable; stderr has the reason and what to do",
+    1: "refused, not found or not reachable; stderr has the reason and what to do; `lint`: something was found",
     2: "the command line itself is wrong",
-    3: "`status` and `explain`: the workload is not, or not yet, as it should be; `plan`: the nodes lack the room",
+    3: (
+        "`status` and `explain`: the workload is not, or not yet, as it should be; `status --cluster`: not all parts "
+        "are ready; `plan`: the nodes lack the room"
+    ),
     4: "`status`: a release is paused and waits for approval; `plan` and `diff` with `--exit-code`: differences",
-    5: "`status -w --timeout`: timed out",
+    5: "`status -w --timeout` and `release stop`: timed out",
+    130: "interrupted",
 }
 
 P = ParamSpec("P")

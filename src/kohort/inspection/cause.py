@@ -17,6 +17,7 @@
 """
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -24,24 +25,29 @@ import msgspec
 from kohort.inspection.advice import Advice
 from kohort.objects.json_types import JsonObject
 
-ORDER: Final = (
-    "operator",
-    "refused",
-    "volume",
-    "scheduling",
-    "image",
-    "configuration",
-    "crash",
-    "probe",
-    "resize",
-    "traffic",
-    "rollout",
-    "waiting",
-)
+
+class CauseKind(StrEnum):
+    """In the order of the table: causes of an earlier kind explain those of later ones."""
+
+    OPERATOR = "operator"
+    REFUSED = "refused"
+    VOLUME = "volume"
+    SCHEDULING = "scheduling"
+    IMAGE = "image"
+    CONFIGURATION = "configuration"
+    CRASH = "crash"
+    PROBE = "probe"
+    RESIZE = "resize"
+    TRAFFIC = "traffic"
+    ROLLOUT = "rollout"
+    WAITING = "waiting"
+
+
+ORDER: Final = tuple(CauseKind)
 
 
 class Cause(msgspec.Struct, frozen=True):
-    kind: str
+    kind: CauseKind
     objects: tuple[str, ...]
     """Names of the objects that show it; look at the first one first."""
     found: str

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kohort.inspection.advice import Advice, Command, Verb
+from kohort.inspection.cause import CauseKind
 from kohort.inspection.pod_context import PodContext
 from kohort.kube.clock import parse_time
 from kohort.objects.core import ContainerStatus, Pod
@@ -27,31 +28,31 @@ _ORDINARY: Final = frozenset({"", "PodInitializing", "ContainerCreating"})
 RECENTLY: Final = timedelta(minutes=10)
 
 
-def of_container(status: ContainerStatus, pod: Pod, context: PodContext) -> tuple[str, str, Advice] | None:
-    """(class, what was found, what to do)"""
+def container_cause(status: ContainerStatus, pod: Pod, context: PodContext) -> tuple[CauseKind, str, Advice] | None:
+    """(kind, what was found, what to do)"""
     waiting, name = status.state.waiting, f"container {status.name}"
     logs = Advice("{}", (_logs(pod, context),))
     if waiting is not None and waiting.reason in _IMAGE:
         text = _of_image(_image(pod, status), waiting.reason, context)
-        return "image", text, Advice("correct the image in the template, or its imagePullSecrets")
+        return CauseKind.IMAGE, text, Advice("correct the image in the template, or its imagePullSecrets")
     if waiting is not None and waiting.reason in _CONFIGURATION:
         text = f"{name}: {waiting.reason}" + (f": {waiting.message}" * bool(waiting.message))
-        return "configuration", text, Advice(_CONFIGURATION[waiting.reason])
+        return CauseKind.CONFIGURATION, text, Advice(_CONFIGURATION[waiting.reason])
     ended = status.last_state.terminated
     if waiting is not None and waiting.reason == "CrashLoopBackOff":
         if ended is not None and ended.reason in _NEVER_RAN:
-            return "configuration", f"{name} cannot be started{_reason_and_message(ended)}", Advice(_START)
+            return CauseKind.CONFIGURATION, f"{name} cannot be started{_reason_and_message(ended)}", Advice(_START)
         before = Advice("{}", (_logs(pod, context, "--previous"),))
-        return "crash", f"{name} ends again and again{_last_exit(status)}", before
+        return CauseKind.CRASH, f"{name} ends again and again{_last_exit(status)}", before
     if waiting is not None and waiting.reason not in _ORDINARY:
         text = f"{name}: {waiting.reason}" + (f": {waiting.message}" * bool(waiting.message))
         look = f"kubectl -n {pod.metadata.namespace} describe pod {pod.metadata.name}"
-        return "configuration", text, Advice(look)
+        return CauseKind.CONFIGURATION, text, Advice(look)
     ended = status.state.terminated
     if ended is not None and ended.reason in _NEVER_RAN:
-        return "configuration", f"{name} cannot be started{_reason_and_message(ended)}", Advice(_START)
+        return CauseKind.CONFIGURATION, f"{name} cannot be started{_reason_and_message(ended)}", Advice(_START)
     if ended is not None and ended.exit_code and pod.status.phase != "Succeeded":
-        return "crash", f"{name} ended with code {ended.exit_code}{_reason_and_message(ended)}", logs
+        return CauseKind.CRASH, f"{name} ended with code {ended.exit_code}{_reason_and_message(ended)}", logs
     return None
 
 

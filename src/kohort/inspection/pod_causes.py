@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from kohort.inspection.advice import Advice, Verb
-from kohort.inspection.cause import Cause
-from kohort.inspection.container_causes import of_container
+from kohort.inspection.cause import Cause, CauseKind
+from kohort.inspection.container_causes import container_cause
 from kohort.inspection.pod_context import PodContext
-from kohort.inspection.scheduling_causes import of_placing
+from kohort.inspection.scheduling_causes import scheduling_cause
 from kohort.inspection.snapshot import worker_of
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
@@ -24,40 +24,42 @@ _AFTER_REJECTION: Final = (
 _MOUNTS: Final = frozenset({"FailedMount", "FailedAttachVolume"})
 
 
-def of_pod(pod: Pod, context: PodContext) -> list[Cause]:
+def pod_causes(pod: Pod, context: PodContext) -> list[Cause]:
     name = pod.metadata.name
     found = _explained(pod, context)
     return [Cause(kind, (name,), text, action) for kind, text, action in found]
 
 
-def _explained(pod: Pod, context: PodContext) -> list[tuple[str, str, Advice]]:
-    """(class, what was found, what to do)"""
+def _explained(pod: Pod, context: PodContext) -> list[tuple[CauseKind, str, Advice]]:
+    """(kind, what was found, what to do)"""
     name, namespace = pod.metadata.name, pod.metadata.namespace
     if rejected := _rejected(pod, context):
-        return [("refused", f"its node did not take it: {rejected}", Advice(_AFTER_REJECTION))]
+        return [(CauseKind.REFUSED, f"its node did not take it: {rejected}", Advice(_AFTER_REJECTION))]
     if pod.metadata.deleting:
-        return [("waiting", _terminating(pod), Advice("wait until it has ended"))]
+        return [(CauseKind.WAITING, _terminating(pod), Advice("wait until it has ended"))]
     if unbound := _unbound(pod, context):
-        return [("volume", text, Advice(action)) for text, action in unbound]
+        return [(CauseKind.VOLUME, text, Advice(action)) for text, action in unbound]
     if mounting := _mount_trouble(pod, context):
-        return [("volume", mounting, Advice("see that the volume exists and can be attached to the pod's node"))]
-    if placing := of_placing(pod, context):
+        return [
+            (CauseKind.VOLUME, mounting, Advice("see that the volume exists and can be attached to the pod's node"))
+        ]
+    if placing := scheduling_cause(pod, context):
         return [placing]
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        if known := of_container(status, pod, context):
+        if known := container_cause(status, pod, context):
             return [known]
     if pod.status.phase == "Failed":
         text = ": ".join(filter(None, (pod.status.reason, pod.status.message))) or "the pod failed"
-        return [("crash", text, Advice(f"kubectl -n {namespace} describe pod {name}"))]
+        return [(CauseKind.CRASH, text, Advice(f"kubectl -n {namespace} describe pod {name}"))]
     if pod.status.phase == "Running":
-        return [("probe", *_probing(pod, context))]
+        return [(CauseKind.PROBE, *_probing(pod, context))]
     if waiting := _for_leader(pod, context):
-        return [("waiting", waiting, Advice("nothing to do: it starts when the leader is ready"))]
+        return [(CauseKind.WAITING, waiting, Advice("nothing to do: it starts when the leader is ready"))]
     if pod.status.start_time is None:
         node = pod.spec.node_name
         action = f"wait; if it stays so, see that the node exists and is ready: kubectl get node {node}"
-        return [("waiting", f"node {node} has not begun with it", Advice(action))]
-    return [("waiting", why_not_ready(pod), Advice("wait: it is starting"))]
+        return [(CauseKind.WAITING, f"node {node} has not begun with it", Advice(action))]
+    return [(CauseKind.WAITING, why_not_ready(pod), Advice("wait: it is starting"))]
 
 
 def _rejected(pod: Pod, context: PodContext) -> str:
@@ -138,7 +140,7 @@ def _for_leader(pod: Pod, context: PodContext) -> str:
     return f"waits for leader {pod.metadata.annotations.get(group_labels.LEADER_NAME, '')}"
 
 
-def of_resize(pod: Pod, context: PodContext) -> Iterator[Cause]:
+def resize_causes(pod: Pod, context: PodContext) -> Iterator[Cause]:
     pending = find_condition(pod.status.conditions, "PodResizePending")
     if pending is not None and pending.status == "True":
         advice = (
@@ -146,10 +148,12 @@ def of_resize(pod: Pod, context: PodContext) -> Iterator[Cause]:
             if pending.reason == "Infeasible"
             else Advice("wait until others on the node give back room, or move them")
         )
-        yield Cause("resize", (pod.metadata.name,), f"resize {pending.reason.lower()}: {pending.message}", advice)
+        yield Cause(
+            CauseKind.RESIZE, (pod.metadata.name,), f"resize {pending.reason.lower()}: {pending.message}", advice
+        )
     acting = find_condition(pod.status.conditions, "PodResizeInProgress")
     if acting is not None and acting.reason == "Error":
-        yield Cause("resize", (pod.metadata.name,), f"resize fails: {acting.message}", _undoing(pod, context))
+        yield Cause(CauseKind.RESIZE, (pod.metadata.name,), f"resize fails: {acting.message}", _undoing(pod, context))
 
 
 def _undoing(pod: Pod, context: PodContext, reason: str = "") -> Advice:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from kohort.inspection.advice import Advice, Verb
 from kohort.inspection.allowed_commands import offered
-from kohort.inspection.cause import Cause
+from kohort.inspection.cause import Cause, CauseKind
 from kohort.inspection.release import is_at_pause, is_rolling
 from kohort.inspection.release_subject import Subject, command
 from kohort.objects.meta import Condition
@@ -28,7 +28,7 @@ from kohort.rollouts.validation import update_errors
 from kohort.rules.rollout_labels import FINALISING, RESOLVED_REFS, ROUTING
 
 
-def of_release(subject: Subject) -> list[Cause]:
+def release_causes(subject: Subject) -> list[Cause]:
     return [*_unserved(subject), *_steps(subject)]
 
 
@@ -41,26 +41,26 @@ def _steps(subject: Subject) -> Iterator[Cause]:
     back = ("or go back", command(subject, Verb.ABORT))
     if rollout.spec.strategy.paused:
         advice = offered(subject, "", [("go on", command(subject, Verb.RESUME)), back])
-        yield Cause("rollout", (name,), "the rollout is paused", advice)
+        yield Cause(CauseKind.ROLLOUT, (name,), "the rollout is paused", advice)
     elif is_at_pause(rollout) and _waits_for_approval(rollout):
         text = f"step {status.current_step_index} waits for approval"
-        yield Cause("rollout", (name,), text, offered(subject, "", [("go on", approve[1]), back]))
+        yield Cause(CauseKind.ROLLOUT, (name,), text, offered(subject, "", [("go on", approve[1]), back]))
     elif status.reason == FINALISING:  # admission takes no template but the stable one now, and soon none
-        yield Cause("rollout", (name,), _step_text(status), Advice("wait: the new version is promoted"))
+        yield Cause(CauseKind.ROLLOUT, (name,), _step_text(status), Advice("wait: the new version is promoted"))
     elif (unusable := unusable_references(status)) is not None:
         words = _repair(unusable.reason, rollout)
-        yield Cause("traffic", (name,), unusable.message or _step_text(status), offered(subject, words, [back]))
+        yield Cause(CauseKind.TRAFFIC, (name,), unusable.message or _step_text(status), offered(subject, words, [back]))
     elif not is_rolling(rollout):
-        yield Cause("rollout", (name,), _step_text(status), offered(subject, "wait", [back]))
+        yield Cause(CauseKind.ROLLOUT, (name,), _step_text(status), offered(subject, "wait", [back]))
     elif status.current_step_state == ROUTING:
         grace = f"routes get {routing_grace(rollout.strategy.traffic_routings)} s to arrive everywhere"
         text = f"step {status.current_step_index} moves its requests; {grace}"
         words = f"wait; if it stays so, {_routes_to_look_at(rollout)}"
-        yield Cause("waiting", (name,), text, Advice(words))
+        yield Cause(CauseKind.WAITING, (name,), text, Advice(words))
     elif is_at_pause(rollout):
-        yield Cause("rollout", (name,), _step_text(status), offered(subject, "wait", [approve, back]))
+        yield Cause(CauseKind.ROLLOUT, (name,), _step_text(status), offered(subject, "wait", [approve, back]))
     else:
-        yield Cause("rollout", (name,), _step_text(status), offered(subject, "wait", [back]))
+        yield Cause(CauseKind.ROLLOUT, (name,), _step_text(status), offered(subject, "wait", [back]))
 
 
 def _waits_for_approval(rollout: Rollout) -> bool:
@@ -115,4 +115,4 @@ def _unserved(subject: Subject) -> Iterator[Cause]:
                 name = route["metadata"]["name"]
                 text = f"no gateway serves it: {one.get('message') or one.get('reason')}"
                 action = "fix what its status says (kubectl describe httproute), or no request reaches the new version"
-                yield Cause("traffic", (f"HTTPRoute {name}",), text, Advice(action))
+                yield Cause(CauseKind.TRAFFIC, (f"HTTPRoute {name}",), text, Advice(action))

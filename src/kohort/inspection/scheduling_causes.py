@@ -4,6 +4,7 @@ from typing import Final
 
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.advice import Advice
+from kohort.inspection.cause import CauseKind
 from kohort.inspection.pod_context import PodContext
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
@@ -20,27 +21,27 @@ _AFFINITY: Final = frozenset[Reason](
 )
 
 
-def of_placing(pod: Pod, context: PodContext) -> tuple[str, str, Advice] | None:
-    """(class, what was found, what to do); None if it has a node."""
+def scheduling_cause(pod: Pod, context: PodContext) -> tuple[CauseKind, str, Advice] | None:
+    """(kind, what was found, what to do); None if it has a node."""
     if pod.spec.node_name:
         return None
     if gates := [one.name for one in pod.spec.scheduling_gates]:
         text = f"held by scheduling gate{'' if len(gates) == 1 else 's'} {', '.join(gates)}"
         return (
-            "scheduling",
+            CauseKind.SCHEDULING,
             text,
             Advice("let the controller that set the gate lift it, or take the gate out of the template"),
         )
     scheduled = find_condition(pod.status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         return (
-            "scheduling",
+            CauseKind.SCHEDULING,
             scheduled.message or scheduled.reason,
             Advice(_place_to_look(reasons_in(scheduled.message), pod, context)),
         )
     name = pod.spec.scheduler_name or "default-scheduler"
     text = f"no node yet, {name} has not looked at it"
-    return "waiting", text, Advice("wait; if it stays so, see that this scheduler runs")
+    return CauseKind.WAITING, text, Advice("wait; if it stays so, see that this scheduler runs")
 
 
 def _place_to_look(reasons: frozenset[Reason], pod: Pod, context: PodContext) -> str:

@@ -12,9 +12,9 @@ from typing import Final
 from kohort.groups.caches import owned_by
 from kohort.inspection.advice import Advice, Verb
 from kohort.inspection.allowed_commands import offered, resume_refusal
-from kohort.inspection.cause import ORDER, Cause
-from kohort.inspection.pod_causes import of_pod, of_resize
-from kohort.inspection.release_causes import of_release
+from kohort.inspection.cause import ORDER, Cause, CauseKind
+from kohort.inspection.pod_causes import pod_causes, resize_causes
+from kohort.inspection.release_causes import release_causes
 from kohort.inspection.release_subject import command
 from kohort.inspection.roll_pause import paused
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
@@ -39,7 +39,7 @@ def causes(snapshot: Snapshot) -> list[Cause]:
     found = _of_groups(snapshot)
     if snapshot.canary is not None:
         found += _of_groups(snapshot.canary)
-    found += [*of_release(snapshot), *_held(snapshot)]
+    found += [*release_causes(snapshot), *_held(snapshot)]
     if not found:
         found += _missing(snapshot)
     return ordered(found)
@@ -53,8 +53,8 @@ def _of_groups(snapshot: Snapshot) -> list[Cause]:
     pods, context = sorted(snapshot.pods, key=_position), snapshot.pod_context
     refused = [*_service_taken(snapshot), *_reported_by_operator(snapshot), *_refused(snapshot)]
     found = [*([] if _writes_were_refused(snapshot) else _operator(snapshot)), *refused]
-    found += [cause for pod in pods if not is_fine(pod) for cause in of_pod(pod, context)]
-    return found + [cause for pod in pods for cause in of_resize(pod, context)]
+    found += [cause for pod in pods if not is_fine(pod) for cause in pod_causes(pod, context)]
+    return found + [cause for pod in pods for cause in resize_causes(pod, context)]
 
 
 def _merged(causes: Iterable[Cause]) -> list[Cause]:
@@ -85,7 +85,7 @@ def _operator(snapshot: Snapshot) -> Iterator[Cause]:
             else "no operator has seen this set"
         )
         yield Cause(
-            "operator",
+            CauseKind.OPERATOR,
             (metadata.name,),
             text,
             Advice(
@@ -112,14 +112,19 @@ def _service_taken(snapshot: Snapshot) -> Iterator[Cause]:
     text = "exists and does not belong to this set, which needs one of its own by that name: pods have no addresses"
     action = f"delete it (kubectl -n {group_set.metadata.namespace} delete service {snapshot.name}) or rename the set"
     yield Cause(
-        "refused", (f"Service {snapshot.name}",), text, Advice(f"{action}; the set's own is made within a minute")
+        CauseKind.REFUSED,
+        (f"Service {snapshot.name}",),
+        text,
+        Advice(f"{action}; the set's own is made within a minute"),
     )
 
 
 def _reported_by_operator(snapshot: Snapshot) -> Iterator[Cause]:
     for condition in snapshot.group_set.status.conditions:
         if condition["type"] == "Waiting" and condition["status"] == "True" and condition["reason"] in _WAITING_ADVICE:
-            yield Cause("refused", (snapshot.name,), condition["message"], Advice(_WAITING_ADVICE[condition["reason"]]))
+            yield Cause(
+                CauseKind.REFUSED, (snapshot.name,), condition["message"], Advice(_WAITING_ADVICE[condition["reason"]])
+            )
 
 
 def _refused(snapshot: Snapshot) -> Iterator[Cause]:
@@ -137,7 +142,7 @@ def _refused(snapshot: Snapshot) -> Iterator[Cause]:
     for name, message in latest.items():
         over_quota = request_refusal(message) is RequestRefusal.QUOTA_EXCEEDED
         action = "make room in the quota or ask for less" if over_quota else "fix the error above"
-        yield Cause("refused", (name,), message, Advice(f"{action}; kohort retries automatically"))
+        yield Cause(CauseKind.REFUSED, (name,), message, Advice(f"{action}; kohort retries automatically"))
 
 
 def _held(snapshot: Snapshot) -> Iterator[Cause]:
@@ -152,7 +157,7 @@ def _held(snapshot: Snapshot) -> Iterator[Cause]:
             text = "held at the old revision by the pause"
         words = "" if not resume_refusal(snapshot) else "lower the partition in spec.rolloutStrategy"
         advice = offered(snapshot, words, [("go on", command(snapshot, Verb.RESUME))])
-        yield Cause("rollout", tuple(old), text, advice)
+        yield Cause(CauseKind.ROLLOUT, tuple(old), text, advice)
 
 
 def _missing(snapshot: Snapshot) -> Iterator[Cause]:
@@ -162,7 +167,7 @@ def _missing(snapshot: Snapshot) -> Iterator[Cause]:
         leader = snapshot.leaders.get(index)
         if leader is None:
             action = "wait; if it stays so, see that the StatefulSet controller runs"
-            yield Cause("waiting", (f"group {index}",), "has no leader pod yet", Advice(action))
+            yield Cause(CauseKind.WAITING, (f"group {index}",), "has no leader pod yet", Advice(action))
             continue
         count = len(snapshot.members(index))
         if count < group_set.template.size:
@@ -170,9 +175,11 @@ def _missing(snapshot: Snapshot) -> Iterator[Cause]:
                 "is not ready yet" if group_set.startup_policy == group_labels.LEADER_READY and not leader.ready else ""
             )
             text = f"has {count} of {group_set.template.size} pods" + (f": its leader {state}" if state else "")
-            yield Cause("waiting", (f"group {index}",), text, Advice("wait; workers are made after their leader"))
+            yield Cause(
+                CauseKind.WAITING, (f"group {index}",), text, Advice("wait; workers are made after their leader")
+            )
     if all(state.ready for state in snapshot.states.values()):
         old = [f"group {index}" for index, state in sorted(snapshot.states.items()) if not state.updated]
         if old and group_set.partition == 0:
             advice = Advice("wait: groups are rolled step by step")
-            yield Cause("waiting", tuple(old), "not yet at the new revision", advice)
+            yield Cause(CauseKind.WAITING, tuple(old), "not yet at the new revision", advice)

@@ -7,11 +7,11 @@ import msgspec
 
 from kohort.inspection.advice import Advice, Verb
 from kohort.inspection.allowed_commands import offered
-from kohort.inspection.cause import Cause
-from kohort.inspection.pod_causes import of_pod, of_resize
+from kohort.inspection.cause import Cause, CauseKind
+from kohort.inspection.pod_causes import pod_causes, resize_causes
 from kohort.inspection.progress import Progress
 from kohort.inspection.release import Release, release_line, release_of
-from kohort.inspection.release_causes import of_release
+from kohort.inspection.release_causes import release_causes
 from kohort.inspection.release_subject import command
 from kohort.inspection.roll_pause import paused
 from kohort.inspection.served_revisions import images
@@ -138,20 +138,20 @@ def workload_causes(workload: Workload) -> list[Cause]:
     found = _of_pods(workload)
     if workload.canary is not None:
         found += _of_pods(workload.canary)
-    found += [*of_release(workload), *_held(workload)]
+    found += [*release_causes(workload), *_held(workload)]
     if not found and not workload.complete:
         missing = workload.replicas - workload.existing
         text = f"{missing} of {workload.replicas} pods do not exist yet" if missing > 0 else "not yet up to date"
         advice = Advice(f"wait; if it stays so: kubectl describe {workload.reference}")
-        found.append(Cause("waiting", (workload.name,), text, advice))
+        found.append(Cause(CauseKind.WAITING, (workload.name,), text, advice))
     return ordered(found)
 
 
 def _of_pods(workload: Workload) -> list[Cause]:
     context = workload.pod_context
     pods = sorted(workload.pods, key=lambda pod: pod.metadata.name)
-    found = [cause for pod in pods if not is_fine(pod) for cause in of_pod(pod, context)]
-    return found + [cause for pod in pods for cause in of_resize(pod, context)]
+    found = [cause for pod in pods if not is_fine(pod) for cause in pod_causes(pod, context)]
+    return found + [cause for pod in pods for cause in resize_causes(pod, context)]
 
 
 def _held(workload: Workload) -> list[Cause]:
@@ -159,4 +159,4 @@ def _held(workload: Workload) -> list[Cause]:
         return []
     how = "spec.paused" if workload.kind == DEPLOYMENT else f"partition {workload.partition}"
     advice = offered(workload, "", [("go on", command(workload, Verb.RESUME))])
-    return [Cause("rollout", (workload.name,), f"held at the old revision by {how}", advice)]
+    return [Cause(CauseKind.ROLLOUT, (workload.name,), f"held at the old revision by {how}", advice)]
