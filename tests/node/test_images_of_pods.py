@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.node.imagefiles import make_image
+from tests.node.image_files import make_image
 from tests.node.processes import Bench, bench, data, volume
 
 __all__ = ["bench", "data"]

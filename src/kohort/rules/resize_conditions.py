@@ -9,7 +9,7 @@ events when something changed.
 | PodResizeInProgress | Error      | a push succeeds, or something else is accepted                |
 
 Both can be there: a newer resize waits while an older one is carried out. `observedGeneration` of the first is the
-generation that was judged, of the second the one that was accepted, and only another acceptance changes it.
+generation that was decided, of the second the one that was accepted, and only another acceptance changes it.
 """
 
 from typing import Literal
@@ -58,7 +58,7 @@ class ResizeState(msgspec.Struct, frozen=True):
 
 
 def refused(state: ResizeState, decision: Deferred | Infeasible, pod: Pod, now: str) -> tuple[ResizeState, list[Note]]:
-    """A resize was judged and must wait."""
+    """A resize was decided and must wait."""
     reason = "Infeasible" if isinstance(decision, Infeasible) else "Deferred"
     generation, before = pod.metadata.generation, state.pending
     since = before.last_transition_time if before is not None and before.reason == reason else now

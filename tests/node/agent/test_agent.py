@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.node.agent.onenode import NODE, Bench, container, node
+from tests.node.agent.node_bench import NODE, Bench, container, node
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import CONFIG_MAPS, NODES, PODS

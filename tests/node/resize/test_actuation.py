@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.node.faketree import ROOM, Died, Machine, decide
+from tests.node.fake_cgroups import ROOM, Died, Machine, decide
 from tests.node.resizing import sized
 
 from kohort.node.resize.actuation import ActuationFailed, actuated_from_cgroups

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.node.imagefiles import make_image
+from tests.node.image_files import make_image
 
 from kohort.node.runtimes.interface import ERROR, Instance, Launch, Mount
 from kohort.node.runtimes.process import seccomp

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.node.faketree import ROOM, Machine, decide
+from tests.node.fake_cgroups import ROOM, Machine, decide
 from tests.node.resizing import sized
 
 from kohort.node.checkpoint import Checkpoint, Corrupt

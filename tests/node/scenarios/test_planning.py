@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.node.faketree import Machine
+from tests.node.fake_cgroups import Machine
 from tests.node.resizing import sized
 
 from kohort.node.resize.actuation import ActuationFailed

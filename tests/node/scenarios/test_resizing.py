@@ -4,7 +4,7 @@ policy asks for it, and the way back leads to where it began."""
 from pathlib import Path
 
 import pytest
-from tests.node.faketree import Machine
+from tests.node.fake_cgroups import Machine
 from tests.node.resizing import sized
 from tests.node.scenarios.kernelvalues import expected_files
 from tests.node.scenarios.rows import (

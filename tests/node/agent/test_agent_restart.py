@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.node.agent.onenode import Bench, container, node
+from tests.node.agent.node_bench import Bench, container, node
 
 from kohort.objects.json_types import JsonObject
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.node.agent.onenode import Bench, container, node
+from tests.node.agent.node_bench import Bench, container, node
 
 from kohort.kube.resources import PODS
 from kohort.objects.json_types import JsonObject

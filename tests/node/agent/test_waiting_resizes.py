@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.node.agent.onenode import Bench, container, node
+from tests.node.agent.node_bench import Bench, container, node
 
 from kohort.kube.resources import PODS, PRIORITY_CLASSES
 from kohort.objects.json_types import JsonObject

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from tests.node.agent.onenode import container, node
+from tests.node.agent.node_bench import container, node
 
 from kohort.kube.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
 from kohort.objects.json_types import JsonObject

@@ -4,7 +4,7 @@ import asyncio
 import signal
 from pathlib import Path
 
-from tests.node.agent.onenode import container, node
+from tests.node.agent.node_bench import container, node
 
 from kohort.kube.resources import PODS
 

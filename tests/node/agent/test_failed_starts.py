@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.node.agent.onenode import container, node
+from tests.node.agent.node_bench import container, node
 
 from kohort.kube.resources import CONFIG_MAPS, SECRETS
 from kohort.objects.json_types import JsonObject

@@ -5,7 +5,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.node.agent.onenode import NODE, Bench, container, node
+from tests.node.agent.node_bench import NODE, Bench, container, node
 
 from kohort.kube.errors import ApiError, generic
 from kohort.kube.resources import NODES, PODS

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.node.agent.onenode import NODE, node
+from tests.node.agent.node_bench import NODE, node
 
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.node.agent.onenode import container, node
+from tests.node.agent.node_bench import container, node
 
 from kohort.kube.resources import PODS, STATEFUL_SETS
 from kohort.objects.json_types import JsonObject
