@@ -9,7 +9,7 @@ from kohort.node.cgroups import Cgroups
 from kohort.node.resize.actuation import CgroupActuator
 from kohort.node.resize.allocation import Allocations
 from kohort.node.resize.plan import in_progress
-from kohort.node.views import Actuated, figures_of
+from kohort.node.resource_views import Actuated, figures_of
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import Quantity
 from kohort.resources import container_cgroup, pod_cgroup, stored_qos_class

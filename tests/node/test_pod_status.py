@@ -6,8 +6,8 @@ from tests.node.resizing import block, sized
 
 from kohort.node.container_order import ContainerRun
 from kohort.node.pod_status import Report, pod_resources, pod_status
+from kohort.node.resource_views import Applied, Figures, figures_of
 from kohort.node.runtimes.interface import Instance
-from kohort.node.views import Applied, Figures, figures_of
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodePod
 from kohort.objects.pods import Pod

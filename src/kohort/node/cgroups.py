@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from kohort.node.checkpoint import WriteObserver, unobserved
-from kohort.node.views import Usage
+from kohort.node.resource_views import Usage
 from kohort.objects.pods import Container, Pod
 from kohort.resources import (
     BEST_EFFORT,

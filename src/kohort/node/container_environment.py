@@ -19,8 +19,8 @@ _NAME: Final = re.compile(r"[ -<>-~]+")
 """Printable ASCII without `=`."""
 
 Sources = Callable[[str, str], Mapping[str, str] | None]
-"""The data of a ConfigMap (`configmap`) or Secret (`secret`) by name; None if there is none. Bytes that are no text are
-there as `os.fsdecode` gives them."""
+"""The data of a ConfigMap (`configmap`) or Secret (`secret`) by name; None if there is none. Bytes that are not
+text are decoded with `os.fsdecode`."""
 
 
 class ConfigProblem(Exception):
@@ -73,7 +73,7 @@ def environment(
 
 
 def _check_possible(name: str, value: str) -> None:
-    """Whether a process can be given this."""
+    """Whether this can be an environment variable of a process."""
     if "\0" in value:
         raise ConfigProblem(f'environment variable "{name}" holds a NUL byte, which no process can be given')
     try:
@@ -88,7 +88,7 @@ def command_line(
     entrypoint: tuple[str, ...] = (),
     command: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
-    """`entrypoint` and `command` are the image's, used as they are where the container says nothing."""
+    """`entrypoint` and `command` are the image's, used for what the container does not set."""
     arguments = tuple(expanded(word, known) for word in container.args)
     if container.command:
         return (*(expanded(word, known) for word in container.command), *arguments)
@@ -138,7 +138,7 @@ def resource_value(
 
 
 def service_environment(services: Iterable[Service], api_server: tuple[str, str]) -> dict[str, str]:
-    """How services of the namespace were announced before there was DNS; the API server's place always."""
+    """Variables with the addresses of the services of the namespace, and always of the API server."""
     found: dict[str, str] = {}
     for service in services:
         address = service.cluster_address

@@ -21,8 +21,8 @@ from kohort.node.pod_record import PodRecord, container_of, containers_of
 from kohort.node.pod_sandbox import PodSandbox
 from kohort.node.probes import ProbeFailure, ProbeRunner
 from kohort.node.resize.allocation import Allocations
+from kohort.node.resource_views import figures_of
 from kohort.node.runtimes.interface import CannotStart, ContainerKey, Instance, Launch, Runtime
-from kohort.node.views import figures_of
 from kohort.node.volumes import MountProblem
 from kohort.objects.node_pods import NodeContainer, NodePod
 

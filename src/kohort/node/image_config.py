@@ -1,4 +1,4 @@
-"""What an image says about its programs, and which users it knows.
+"""Reads the configuration of an image (entry point, environment, user) and its users.
 
 An image directory is a root file system, or it holds one as `rootfs` with a `config.json` beside it: the configuration
 of an OCI image, or that of an OCI bundle, as tools that unpack images write them.
@@ -35,7 +35,7 @@ class ImageConfig(msgspec.Struct, frozen=True):
 
 
 class Image(msgspec.Struct, frozen=True):
-    """A root directory (empty for the machine's own), what its makers say of it, and the users it knows."""
+    """A root directory (empty for the machine's own), its configuration and its users."""
 
     root: str = ""
     config: ImageConfig = ImageConfig()

@@ -1,4 +1,4 @@
-"""Images are directories of this machine: no registry is asked.
+"""Finds images, which are directories of this machine: this runtime pulls from no registry.
 
 | image                     | root file system                                       |
 |---------------------------|--------------------------------------------------------|
@@ -6,7 +6,7 @@
 | an absolute path          | that directory                                         |
 | anything else             | `IMAGES/<name>` or `IMAGES/<name>/<tag>` if it exists  |
 
-What an image says about its programs (entry point, environment, user) is read by `imageconfig`.
+`image_config` reads the configuration of an image.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from kohort.rules.host_images import HOST_IMAGE, image_name, is_machine_root, le
 
 
 class NoImage(Exception):
-    """There is no such image here."""
+    """This node does not have the image."""
 
 
 def directory_of(image: str, images: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""What this machine is: its size, its addresses, and what the node object says of it."""
+"""This machine as a node: its size, its addresses, and the documents for the API (Node, status, conditions, Lease)."""
 
 import os
 import platform
@@ -76,7 +76,7 @@ def measured_capacity(directory: Path) -> dict[str, str]:
 
 
 def allocatable(of: Mapping[str, str]) -> dict[str, str]:
-    """What pods may have: all but what keeps the machine alive."""
+    """What pods may use: the capacity without the memory that the node keeps free."""
     left = max(Quantity.parse(of["memory"]).value - LEAST_MEMORY, 0)
     return {**of, "memory": f"{left >> 10}Ki"}
 
@@ -114,7 +114,7 @@ def node_document(name: str, labels: Mapping[str, str]) -> JsonObject:
 def node_status(
     name: str, size: Mapping[str, str], address: str, port: int, runtime: str, features: list[str]
 ) -> JsonObject:
-    """`features` are declared: an API server asks a node for nothing that it does not declare."""
+    """`features` are those that the node declares; the API server uses no others."""
     return {
         "capacity": dict(size),
         "allocatable": allocatable(size),

@@ -1,4 +1,4 @@
-"""What a node counts, under the names that dashboards know from the kubelet."""
+"""Metrics of the node, with the names that the kubelet uses."""
 
 from collections import Counter as Counted
 from collections.abc import Iterable
@@ -83,7 +83,7 @@ class NodeMetrics:
         self.in_progress.set(sum(each.progress is not None for _, each in found))
 
     def observe_wait(self, pod: Pod, before: ResizeState, resolution: Resolution) -> None:
-        """A resize that was deferred is not any more; infeasible ones are not measured."""
+        """How long a resize was deferred, when that has ended; infeasible resizes are not measured."""
         pending = before.pending
         if pending is not None and pending.reason == "Deferred" and pending.last_transition_time:
             waited = clock.seconds() - clock.parse_time(pending.last_transition_time).timestamp()
@@ -101,7 +101,7 @@ class NodeMetrics:
 
 
 def priority_bucket(pod: Pod) -> str:
-    """A name for a range of priorities, as dashboards know it."""
+    """The kubelet's name for a range of priorities."""
     priority = pod.spec.priority or 0
     return next(name for name, least in BUCKETS.items() if priority >= least)
 

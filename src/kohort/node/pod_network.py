@@ -55,7 +55,7 @@ def _routed_addresses(seed: str, record: Path) -> AddressBook | None:
     try:
         return AddressBook.for_node(seed, record, own_networks=True)
     except NoFreeBlock as problem:
-        _log.warning("pods share the network of this machine", problem=str(problem))
+        _log.warning("no free block of addresses; pods share the network of this machine", problem=str(problem))
         return None
 
 

@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from kohort.node.container_order import ContainerRun, uninitialized
+from kohort.node.resource_views import Applied, Figures, Target, figures_of
 from kohort.node.runtimes.interface import Instance
-from kohort.node.views import Applied, Figures, Target, figures_of
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodeContainer, NodePod
 from kohort.objects.pods import Pod, ResourceRequirements

@@ -22,9 +22,9 @@ from kohort.node.pod_record import PodRecord
 from kohort.node.pod_status import Report, pod_status
 from kohort.node.resize.actuation import actuated_from_cgroups
 from kohort.node.resize.allocation import Allocations
+from kohort.node.resource_views import Applied
 from kohort.node.runtimes.interface import Instance, parse_container_key
 from kohort.node.termination_message import read_termination_message
-from kohort.node.views import Applied
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodeContainer
 from kohort.rules.pod_status import rejected_status, reported_conditions, status_patch

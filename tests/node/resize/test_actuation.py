@@ -11,7 +11,7 @@ from tests.node.resizing import sized
 
 from kohort.node.resize.actuation import ActuationFailed, actuated_from_cgroups
 from kohort.node.resize.plan import in_progress
-from kohort.node.views import figures_of
+from kohort.node.resource_views import figures_of
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import Quantity
 from kohort.rules.resize_decision import Accepted, NodeFacts

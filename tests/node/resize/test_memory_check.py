@@ -4,7 +4,7 @@ import pytest
 from tests.node.resizing import sized
 
 from kohort.node.resize.plan import LimitBelowUsage, changes, check_memory
-from kohort.node.views import Actuated, Usage, figures_of
+from kohort.node.resource_views import Actuated, Usage, figures_of
 from kohort.resources import pod_cgroup
 
 MI = 1 << 20

@@ -16,7 +16,7 @@ from kohort.node.resize.plan import (
     in_progress,
     plan_resize,
 )
-from kohort.node.views import Actuated, Figures, figures_of
+from kohort.node.resource_views import Actuated, Figures, figures_of
 from kohort.objects.pods import Pod
 from kohort.resources import pod_cgroup
 

@@ -9,7 +9,7 @@ from tests.node.resizing import sized
 
 from kohort.node.resize.actuation import ActuationFailed
 from kohort.node.resize.plan import StopContainer, WriteContainer, WritePod, in_progress, plan_resize
-from kohort.node.views import Actuated, figures_of
+from kohort.node.resource_views import Actuated, figures_of
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.resources import container_cgroup, pod_cgroup
 from kohort.rules.allocated_resources import same_requirements

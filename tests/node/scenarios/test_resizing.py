@@ -22,7 +22,7 @@ from tests.node.scenarios.rows import (
 from kohort.node.pod_status import pod_resources
 from kohort.node.resize.actuation import ActuationFailed, actuated_from_cgroups
 from kohort.node.resize.plan import changes
-from kohort.node.views import figures_of
+from kohort.node.resource_views import figures_of
 from kohort.objects.pods import Pod
 
 ROWS = [*guaranteed_rows(), *SEVERAL, *burstable_rows(), *OTHERS, *pod_level_rows()]
@@ -130,7 +130,7 @@ def test_t19_one_restart_is_enough_when_both_change() -> None:
     row = next(each for each in ROWS if each.id == "T19")
     start, end = row.pod(row.before, 1), row.pod(row.after, 2)
     figures = figures_of(start)
-    from kohort.node.views import Actuated
+    from kohort.node.resource_views import Actuated
 
     found = changes(end, figures_of(end), Actuated(figures.pod, figures.containers), ["c1", "side"])
     assert [(each.container.name, each.restart) for each in found] == [("c1", True)]

@@ -86,7 +86,7 @@ class NameDirectory:
             self._nameserver = address
         except (OSError, OverflowError) as problem:
             self._addresses.release("name server")
-            _log.info("no name server for pods; they have a hosts file", problem=str(problem))
+            _log.info("failed to start the name server; pods have a hosts file only", problem=str(problem))
 
     async def run(self) -> None:
         while True:
@@ -110,14 +110,14 @@ class NameDirectory:
                 self._addresses.release_orphans()
 
     async def _restore_pods(self) -> list[str]:
-        """In words."""
+        """The routes that were restored, for the log and the event."""
         if self.network is None or not self.network.started:
             return []
         pods = [(pod.metadata.uid, address) for pod, address in self._pods() if not pod.spec.host_network]
         try:
             restored = await asyncio.to_thread(self.network.restore_pods, pods)
         except OSError as problem:
-            _log.warning("a pod is cut off from the network", problem=str(problem))
+            _log.warning("failed to restore the network of a pod", problem=str(problem))
             return []
         return [f"route to pod {address}" for address in restored]
 

@@ -201,7 +201,7 @@ class Forwarding:
             await carrier.start(listening)
         except OSError as problem:
             if place not in self._unheard:
-                _log.warning("a port of a service is not forwarded", address=address, port=port, problem=str(problem))
+                _log.warning("failed to forward a port of a service", address=address, port=port, problem=str(problem))
             self._unheard.add(place)
             return
         self._unheard.discard(place)

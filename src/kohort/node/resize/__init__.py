@@ -12,5 +12,5 @@
 |          | in which order cgroups are written; may a memory limit go down now       | `plan.py` (pure)           |
 | report   | conditions and resources are written to the pod's status                 | `node/status_reporter.py`  |
 
-`node/views.py` defines the four views of a pod's resources: desired, allocated, actuated, actual.
+`node/resource_views.py` defines the four views of a pod's resources: desired, allocated, actuated, actual.
 """

@@ -27,7 +27,7 @@ from kohort.node.resize.plan import (
     check_memory,
     plan_resize,
 )
-from kohort.node.views import Actuated, Figures, figures_of
+from kohort.node.resource_views import Actuated, Figures, figures_of
 from kohort.objects.pods import Pod
 from kohort.resources import CgroupValues, container_cgroup, pod_cgroup
 from kohort.resources.cgroups import cpu_quota, cpu_weight, milli_from_quota, milli_from_weight

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kohort.node.admission_checks import Rejection, mismatch
 from kohort.node.checkpoint import Checkpoint, WriteObserver, unobserved
-from kohort.node.views import Actuated
+from kohort.node.resource_views import Actuated
 from kohort.objects.pods import Pod
 from kohort.resources import SPEC, pod_level_set, requests
 from kohort.rules.allocated_resources import Allocated, Desired

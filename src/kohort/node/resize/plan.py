@@ -30,7 +30,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.node.views import Actuated, Figures, Target, Usage
+from kohort.node.resource_views import Actuated, Figures, Target, Usage
 from kohort.objects.pods import Container, Pod
 from kohort.resources import CPU, MEMORY, CgroupValues, Settings, container_cgroup, pod_cgroup
 from kohort.resources.cgroups import DEFAULT_SETTINGS, cpu_max

@@ -12,7 +12,7 @@ from kohort.node.resize.actuation import ActuationFailed, Actuator
 from kohort.node.resize.allocation import Allocations
 from kohort.node.resize.plan import in_progress
 from kohort.node.resize.queue import ResizeQueue
-from kohort.node.views import Figures, figures_of
+from kohort.node.resource_views import Figures, figures_of
 from kohort.objects.node_pods import NodePod
 from kohort.objects.pods import Pod
 from kohort.resources import CPU, MEMORY

@@ -4,7 +4,7 @@
 |-----------|-----------------------------------------------|------------------------------|
 | Desired   | what the user asks for                        | the pod's spec               |
 | Allocated | what this node has accepted and set aside     | checkpoint `allocated.json`  |
-| Actuated  | what was last pushed to cgroups, successfully | checkpoint `actuated.json`   |
+| Actuated  | what was last written to cgroups successfully | checkpoint `actuated.json`   |
 | Actual    | what the kernel says                          | cgroup files, and the status |
 
 Desired and Allocated speak as users do: requirements of the pod and of each container, in quantities. Actuated and
@@ -53,7 +53,7 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class Actuated(Applied, frozen=True):
-    """What was last pushed to cgroups."""
+    """What was last written to cgroups, successfully."""
 
     restarting: frozenset[str] = frozenset()
     """Containers that were stopped because of a resize and have not been started again."""
@@ -66,7 +66,7 @@ class Actuated(Applied, frozen=True):
 
 
 class Target(Applied, frozen=True):
-    """What should be pushed to cgroups, for an allocated pod."""
+    """What the cgroups should hold, for an allocated pod."""
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def figures_of(allocated: Pod) -> Target:
-    """What an *allocated* pod means for its cgroups."""
+    """What the cgroups of an *allocated* pod should hold."""
     spec = allocated.spec
     asked, allowed = requests(allocated, SPEC), limits(allocated, SPEC)
     declared = {name: amount for name, amount in allowed.items() if limit_declared(spec, name)}
