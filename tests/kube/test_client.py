@@ -93,7 +93,7 @@ async def test_a_status_is_merged_into_that_of_the_object_that_was_read(wire: Wi
     assert wire.body == {"status": {"phase": "Failed"}, "metadata": {"resourceVersion": "7"}}
 
 
-async def test_nobody_wants_the_status_of_what_is_gone() -> None:
+async def test_the_status_of_an_object_that_is_gone_is_not_written() -> None:
     client = Client(InProcessTransport(ModelServer().handle))
     assert await client.patch_status(PODS, {"metadata": {"name": "a", "namespace": "n"}}, {}) is None
 

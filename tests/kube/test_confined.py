@@ -28,10 +28,10 @@ async def _follow_through_lost_history() -> None:
     server = ModelServer()
     for namespace in ("a", "b", "c"):
         server.put(MAPS, namespace, "first")
-    caches = SharedStores(Client(InProcessTransport(server.handle)), namespaces=("a", "b"))
-    mirror = caches.store(Selection(CONFIG_MAPS), PartialObject)
-    informer = Informer(mirror)
-    task = caches.attach(mirror)
+    stores = SharedStores(Client(InProcessTransport(server.handle)), namespaces=("a", "b"))
+    store = stores.store(Selection(CONFIG_MAPS), PartialObject)
+    informer = Informer(store)
+    task = stores.attach(store)
     try:
         await informer.wait_synced()
         assert keys(informer) == {Key("a", "first"), Key("b", "first")}
@@ -54,7 +54,7 @@ async def _follow_through_lost_history() -> None:
 def test_what_has_no_namespace_is_not_confined() -> None:
     async def look() -> list[str]:
         client = Client(InProcessTransport(ModelServer().handle))
-        mirror = SharedStores(client, namespaces=("a",)).store(Selection(NODES), PartialObject)
-        return [follower._selection.namespace for follower in mirror._followers]
+        store = SharedStores(client, namespaces=("a",)).store(Selection(NODES), PartialObject)
+        return [follower._selection.namespace for follower in store._followers]
 
     assert virtual_time.run(look()) == [""]

@@ -1,4 +1,4 @@
-"""Events: counted up, merged, dammed, and never in the way."""
+"""Events: counted up, merged, limited, and never in the way of work."""
 
 import asyncio
 

@@ -11,12 +11,12 @@ from kohort.objects.json_types import JsonObject
 
 
 @pytest.fixture
-def lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> "LineSplitter":
+def lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> "LogLines":
     monkeypatch.delenv("KOHORT_LOG", raising=False)
-    return LineSplitter(capsys)
+    return LogLines(capsys)
 
 
-class LineSplitter:
+class LogLines:
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
@@ -24,7 +24,7 @@ class LineSplitter:
         return [msgspec.json.decode(line) for line in self._capsys.readouterr().err.splitlines()]
 
 
-async def test_a_line_is_json_with_all_fields_and_the_time_of_the_loop(lines: LineSplitter) -> None:
+async def test_a_line_is_json_with_all_fields_and_the_time_of_the_loop(lines: LogLines) -> None:
     log = Log(module="m", logger="any name is allowed").bind(controller="c")
     log.warning("something happened", key="n/a", controller="d")
     assert lines.read() == [
@@ -40,7 +40,7 @@ async def test_a_line_is_json_with_all_fields_and_the_time_of_the_loop(lines: Li
     ]
 
 
-async def test_debug_lines_are_written_when_asked_for(lines: LineSplitter, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_debug_lines_are_written_when_asked_for(lines: LogLines, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log()
     log.debug("hidden")
     monkeypatch.setenv("KOHORT_LOG", "debug")
@@ -48,7 +48,7 @@ async def test_debug_lines_are_written_when_asked_for(lines: LineSplitter, monke
     assert [line["event"] for line in lines.read()] == ["shown"]
 
 
-async def test_an_exception_brings_its_stack(lines: LineSplitter) -> None:
+async def test_an_exception_brings_its_stack(lines: LogLines) -> None:
     try:
         raise ValueError("broken")
     except ValueError:
@@ -66,7 +66,7 @@ async def test_people_at_a_terminal_get_words(
     assert capsys.readouterr().err == "00:00:00 \x1b[33mwarning\x1b[0m something happened  module=m key=a/b\n"
 
 
-def test_a_log_that_cannot_be_written_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_cannot_be_written_stops_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     with open("/dev/full", "wb", buffering=0) as full:
         monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(full, write_through=True))
         Log().error("lost")

@@ -137,7 +137,7 @@ async def test_a_resting_key_is_not_lost_when_the_queue_drains() -> None:
         await queue.get()
 
 
-async def test_a_cancelled_taker_does_not_take_the_wake_up_with_it() -> None:
+async def test_a_cancelled_worker_does_not_take_the_wake_up_with_it() -> None:
     queue: WorkQueue[str] = WorkQueue()
     first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
     await asyncio.sleep(0)

@@ -24,20 +24,20 @@ PODS = st.builds(
 
 @given(st.lists(PODS, max_size=8))
 def test_no_value_changes(pods: list[BuiltPod]) -> None:
-    sharing = ValueInterner(Pod)
+    interner = ValueInterner(Pod)
     shared = [each.as_view(Pod) for each in pods]
     for each in shared:
-        sharing.share(each)
+        interner.intern(each)
     assert shared == [each.as_view(Pod) for each in pods]
 
 
 def test_equal_parts_are_kept_once_and_different_ones_apart() -> None:
-    sharing = ValueInterner(Pod)
+    interner = ValueInterner(Pod)
     one, two, three = (
         each.as_view(Pod) for each in (pod("a").ready(), pod("b").ready(), pod("c").requests(cpu="1").ready())
     )
     for each in (one, two, three):
-        sharing.share(each)
+        interner.intern(each)
     assert two.spec.containers is one.spec.containers
     assert two.status.conditions is one.status.conditions
     assert three.spec.containers is not one.spec.containers
@@ -46,24 +46,24 @@ def test_equal_parts_are_kept_once_and_different_ones_apart() -> None:
 
 
 def test_fields_whose_values_are_unique_are_left_alone() -> None:
-    sharing = ValueInterner(Pod)
+    interner = ValueInterner(Pod)
     for number in range(2 * _TRIAL):
-        sharing.share(pod(f"p{number}").labels(index=str(number)).as_view(Pod))
-    remaining = {(field.section, field.name) for field in sharing._fields}
+        interner.intern(pod(f"p{number}").labels(index=str(number)).as_view(Pod))
+    remaining = {(field.section, field.name) for field in interner._fields}
     assert ("metadata", "labels") not in remaining
     assert ("spec", "containers") in remaining
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    sharing = ValueInterner(Pod)
+    interner = ValueInterner(Pod)
     for number in range(10 * _REMEMBERED):
-        sharing.share(pod("p").requests(cpu=str(number // 3)).as_view(Pod))
-    assert all(len(field.known) <= _REMEMBERED for field in sharing._fields)
+        interner.intern(pod("p").requests(cpu=str(number // 3)).as_view(Pod))
+    assert all(len(field.known) <= _REMEMBERED for field in interner._fields)
 
 
 def test_whole_objects_have_nothing_to_share() -> None:
     document: JsonObject = dict(pod("a"))
-    ValueInterner(JsonObject).share(document)
+    ValueInterner(JsonObject).intern(document)
     assert document == pod("a")
 
 
@@ -72,9 +72,9 @@ def test_parts_of_the_object_itself_are_shared_too() -> None:
         endpoints: tuple[str, ...] = ()
         ports: dict[str, int] | None = None
 
-    sharing = ValueInterner(Slice)
+    interner = ValueInterner(Slice)
     one, two = Slice(("a", "b"), {"x": 1}), Slice(("a", "b"), {"x": 1})
-    sharing.share(one)
-    sharing.share(two)
+    interner.intern(one)
+    interner.intern(two)
     assert two.endpoints is one.endpoints
     assert two.ports is one.ports

@@ -38,7 +38,7 @@ class _Field:
         self.hits = 0
         self.tries = 0
 
-    def share(self, owner: Json, value: Json, encoded: bytes) -> None:
+    def intern(self, owner: Json, value: Json, encoded: bytes) -> None:
         self.tries += 1
         found = self.known.get(encoded)
         if found is not None:
@@ -63,7 +63,7 @@ class ValueInterner:
         self._encode = msgspec.msgpack.Encoder().encode
         self._judged = 0
 
-    def share(self, obj: Json) -> None:
+    def intern(self, obj: Json) -> None:
         """Replace parts of a fresh object by equal parts of earlier ones."""
         for section, values_of, fields in self._sections:
             owner = getattr(obj, section) if section else obj
@@ -71,7 +71,7 @@ class ValueInterner:
                 continue
             for field, value in zip(fields, values_of(owner), strict=True):
                 if value:
-                    field.share(owner, value, self._encode(value))
+                    field.intern(owner, value, self._encode(value))
         self._judged += 1
         if self._judged == _TRIAL:
             self._judged = 0

@@ -94,7 +94,7 @@ class Follower(Generic[T]):
         self._seen = ""
         """Resource version up to which the sink is complete; empty when it must be filled from scratch."""
         self._decoder = msgspec.json.Decoder(view)
-        self._sharing = ValueInterner(view)
+        self._interner = ValueInterner(view)
         self._streams_lists = True
         self._absence = Backoff(limit=_ABSENT)
         self._expiry = Backoff()
@@ -169,7 +169,7 @@ class Follower(Generic[T]):
             state.pop(key_of(event.object), None)
         else:
             # Before the next one is decoded: what is freed later would leave holes that the process keeps.
-            self._sharing.share(event.object)
+            self._interner.intern(event.object)
             state[key_of(event.object)] = event.object
 
     def _stop_streaming(self, reason: str) -> None:
@@ -199,7 +199,7 @@ class Follower(Generic[T]):
         if isinstance(obj, dict):
             obj.setdefault("apiVersion", self._selection.resource.api_version)
             obj.setdefault("kind", self._selection.resource.kind)
-        self._sharing.share(obj)
+        self._interner.intern(obj)
         state[key_of(obj)] = obj
 
     def _complete(self, state: dict[Key, T], version: str) -> None:
@@ -225,7 +225,7 @@ class Follower(Generic[T]):
         async for item in items:
             if isinstance(item, WatchEvent):
                 if self._advance(version_of(item.object)):
-                    self._sharing.share(item.object)
+                    self._interner.intern(item.object)
                     self._sink.change(item.type, key_of(item.object), item.object)
             elif self._advance(item.resource_version) and isinstance(item, Unreadable):
                 self._report(item)
