@@ -73,6 +73,14 @@ def test_a_set_at_rest_has_none() -> None:
             "add nodes",
         ),
         (
+            without_node(
+                member(0), "0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity."
+            ),
+            "scheduling",
+            "PersistentVolume",
+            "kubectl describe the pod",
+        ),
+        (
             without_node(member(0), "0/2 nodes are available: 2 node(s) had untolerated taint {a: b}."),
             "scheduling",
             "taint",
