@@ -150,12 +150,12 @@ class Follower(Generic[T]):
     async def _initial_state(self, items: "AsyncIterator[Item[T]]") -> tuple[dict[Key, T], str]:
         state: dict[Key, T] = {}
         clock = asyncio.get_running_loop().time
-        heard = clock()
-        async with asyncio.timeout(_BOOKMARK_TIMEOUT) as patience:
+        last_event = clock()
+        async with asyncio.timeout(_BOOKMARK_TIMEOUT) as deadline:
             async for item in items:
-                if clock() - heard > 1.0:
-                    heard = clock()
-                    patience.reschedule(heard + _BOOKMARK_TIMEOUT)
+                if clock() - last_event > 1.0:
+                    last_event = clock()
+                    deadline.reschedule(last_event + _BOOKMARK_TIMEOUT)
                 if isinstance(item, WatchEvent):
                     self._gather(state, item)
                 elif isinstance(item, Unreadable):

@@ -1,4 +1,4 @@
-"""Tells changes of the cache that were caused by our own writes from all others.
+"""Distinguishes changes of the cache that our own writes caused from all others.
 
 A cache shows a write a moment after it was made. Until then it shows the object as it was before, and a decision based
 on that may be wrong. When the cache shows the write, there is nothing to do, unless a reconcile was postponed until
