@@ -1,8 +1,12 @@
 """Addresses that requests to pods may be passed on to."""
 
-import pytest
+from ipaddress import IPv4Address, ip_address
 
-from kohort.rules.pod_addresses import belongs_to_pod, can_be_of_pod
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.rules.pod_addresses import FIRST_LOOPBACK, LAST_LOOPBACK, belongs_to_pod, can_be_of_pod
 
 
 @pytest.mark.parametrize(
@@ -50,3 +54,27 @@ def test_an_address_lies_in_the_range_of_its_node(
 ) -> None:
     found = belongs_to_pod(address, ranges=ranges, node_addresses=["192.0.2.1"], host_network=host_network)
     assert found is allowed
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "localhost", ""])
+def test_an_address_of_the_machine_is_refused_even_if_the_node_claims_it(address: str) -> None:
+    claimed = {"ranges": ["0.0.0.0/0"], "node_addresses": [address]}
+    assert not belongs_to_pod(address, **claimed, host_network=False)
+    assert not belongs_to_pod(address, **claimed, host_network=True)
+
+
+def test_a_pod_in_the_network_of_a_node_without_known_addresses_is_believed() -> None:
+    assert belongs_to_pod("192.0.2.9", ranges=["10.0.0.0/8"], node_addresses=[], host_network=True)
+
+
+@given(st.ip_addresses(v=4))
+def test_of_the_loopback_network_only_the_part_of_pods_is_allowed(address: IPv4Address) -> None:
+    if address.is_loopback:
+        assert can_be_of_pod(str(address)) == (FIRST_LOOPBACK <= address <= LAST_LOOPBACK)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_an_address_inside_ipv6_counts_as_the_one_inside(number: int) -> None:
+    inner = IPv4Address(number)
+    outer = ip_address(f"::ffff:{inner}")
+    assert can_be_of_pod(str(outer)) == can_be_of_pod(str(inner))

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.objects.json_types import Json, JsonObject
-from kohort.rules.pod_template import TEMPLATE_HASH, same_pod_template
+from kohort.rules.pod_template import TEMPLATE_HASH, pod_template_content, same_pod_template
 
 
 def template(labels: JsonObject | None = None, **container: Json) -> JsonObject:
@@ -42,3 +42,24 @@ def test_same(one: JsonObject, other: JsonObject) -> None:
 def test_different(one: JsonObject, other: JsonObject) -> None:
     assert not same_pod_template(one, other)
     assert not same_pod_template(other, one)
+
+
+def test_named_labels_and_annotations_do_not_count() -> None:
+    marked = {
+        **template(),
+        "metadata": {"labels": {"app": "web", "batch": "1"}, "annotations": {"note": "x", "a": "b"}},
+    }
+    content = pod_template_content(marked, without_labels=["batch"], without_annotations=["note"])
+    assert content["metadata"] == {"labels": {"app": "web"}, "annotations": {"a": "b"}}
+
+
+def test_the_template_itself_is_not_changed() -> None:
+    marked = template({"app": "web", TEMPLATE_HASH: "a"})
+    pod_template_content(marked, without_labels=["app"])
+    assert marked == template({"app": "web", TEMPLATE_HASH: "a"})
+
+
+def test_a_template_without_metadata_is_one_with_empty_metadata() -> None:
+    bare = {"spec": template()["spec"]}
+    assert same_pod_template(bare, template({}))
+    assert same_pod_template({**bare, "metadata": None}, bare)

@@ -3,6 +3,7 @@
 import msgspec
 from tests.node.resizing import sized
 
+from kohort.objects.meta import Condition
 from kohort.objects.quantity import Quantity
 from kohort.rules.resize_conditions import ResizeState, accepted, completed, failed, progressing, refused, summary
 from kohort.rules.resize_decision import Deferred, Infeasible, NodePressure, NotSupported, ResourceShortage
@@ -70,3 +71,60 @@ def test_w8_the_summary_includes_the_pod_itself() -> None:
         "containers": [{"name": "c1", "resources": {"requests": {"cpu": "50m"}}}],
         "generation": 3,
     }
+
+
+def test_a_state_is_recovered_from_the_status_that_was_written() -> None:
+    state, _ = accepted(POD, "t1")
+    state, _ = refused(state, Deferred(SHORT_OF_CPU), sized(c1="2", generation=4), "t2")
+    status = msgspec.structs.replace(POD.status, conditions=(Condition("Ready", "True"), *_both(state)))
+    assert ResizeState.recovered(msgspec.structs.replace(POD, status=status)) == state
+    assert ResizeState.recovered(POD) == ResizeState()
+
+
+def _both(state: ResizeState) -> list[Condition]:
+    return [each for each in (state.pending, state.progress) if each is not None]
+
+
+def test_a_pod_that_has_ended_has_no_resize_and_a_resize_that_is_taken_back_none_that_waits() -> None:
+    state, _ = accepted(POD, "t1")
+    state, _ = refused(state, Infeasible(NotSupported.CGROUP_V1), POD, "t2")
+    assert state.cleared() == ResizeState()
+    assert state.without_pending() == ResizeState(progress=state.progress)
+
+
+def test_an_acceptance_replaces_both_conditions() -> None:
+    state, _ = failed(accepted(POD, "t1")[0], "no", POD, "t2")
+    state, _ = refused(state, Deferred(NodePressure("later")), POD, "t3")
+    newer, notes = accepted(sized(c1="2", generation=7), "t4")
+    assert (newer.pending, len(notes)) == (None, 1)
+    assert newer.progress is not None
+    assert (newer.progress.reason, newer.progress.message, newer.progress.observed_generation) == ("", "", 7)
+
+
+def test_progress_that_was_not_known_begins_now() -> None:
+    state = progressing(ResizeState(), 5, "t1")
+    assert state.progress is not None
+    assert (state.progress.observed_generation, state.progress.last_transition_time) == (5, "t1")
+    assert state.pending is None
+
+
+def test_a_failure_without_known_progress_has_the_generation_of_the_pod() -> None:
+    state, notes = failed(ResizeState(), "no cgroup", POD, "t1")
+    assert state.progress is not None
+    assert (state.progress.reason, state.progress.observed_generation) == ("Error", 3)
+    assert notes[0].type == "Warning"
+    assert notes[0].message.endswith(": no cgroup")
+
+
+def test_another_error_is_news_and_keeps_the_time_of_the_first() -> None:
+    state, _ = failed(accepted(POD, "t1")[0], "first", POD, "t2")
+    state, notes = failed(state, "second", POD, "t3")
+    assert [note.reason for note in notes] == ["ResizeError"]
+    assert state.progress is not None
+    assert (state.progress.message, state.progress.last_transition_time) == ("second", "t2")
+
+
+def test_the_summary_lists_init_containers_before_containers() -> None:
+    document = msgspec.json.decode(summary(sized(c1="1", side1="2", generation=2), 2))
+    assert list(document) == ["initContainers", "containers", "generation"]
+    assert document["initContainers"] == [{"name": "side1", "resources": {"requests": {"cpu": "2"}}}]

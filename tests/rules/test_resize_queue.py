@@ -9,7 +9,7 @@ from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import SPEC, requests, summed
 from kohort.rules.allocated_resources import Allocated, Desired
 from kohort.rules.resize_decision import Accepted, Deferred, Infeasible, NodeFacts, decide_resize, increases
-from kohort.rules.resize_queue import Waiting, decide_in_order
+from kohort.rules.resize_queue import Waiting, decide_in_order, in_order
 
 CPU = Quantity.parse("10")
 MEMORY = Quantity.parse("10Gi")
@@ -98,3 +98,34 @@ def test_a_resize_that_frees_memory_serves_one_that_was_deferred_before_it() -> 
     needs_memory = entry("needs-memory", "1/5Gi", "1/7Gi", "t1", priority=5)
     swaps = entry("swaps", "1/5Gi", "5/2Gi", "t2")
     assert sorted(accepted([needs_memory, swaps])) == ["needs-memory", "swaps"]
+
+
+def test_equal_resizes_are_served_by_the_time_of_their_first_refusal_and_then_by_uid() -> None:
+    early, late = "2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z"
+    waiting = [entry("b", "1", "6"), entry("a", "1", "6"), entry("d", "1", "6", late), entry("c", "1", "6", early)]
+    assert [each.pod.metadata.uid for each in in_order(waiting)] == ["c", "d", "a", "b"]
+
+
+def test_a_guaranteed_pod_is_served_before_one_that_waits_longer() -> None:
+    waiting = [entry("old", "1", "6", "2026-01-01T00:00:00Z"), entry("new", "1", "6", qos="Guaranteed")]
+    assert accepted(waiting) == ["new"]
+
+
+def test_a_priority_counts_more_than_a_class() -> None:
+    waiting = [entry("class", "1", "6", qos="Guaranteed"), entry("priority", "1", "6", priority=1)]
+    assert accepted(waiting) == ["priority"]
+
+
+def test_every_waiting_resize_gets_one_decision() -> None:
+    waiting = [entry("a", "1", "2"), entry("b", "1", "50"), entry("c", "2", "1"), entry("d", "1", "9")]
+    decided = {each.pod.metadata.uid: type(decision) for each, decision in decide_in_order(waiting, [], NODE)}
+    assert decided == {"a": Accepted, "b": Infeasible, "c": Accepted, "d": Deferred}
+
+
+def test_nothing_that_waits_needs_no_decision() -> None:
+    assert decide_in_order([], [sized("u9", c1="9")], NODE) == []
+
+
+def test_pods_that_do_not_wait_keep_their_room() -> None:
+    assert accepted([entry("a", "1", "6")], [sized("u9", c1="4")]) == ["a"]
+    assert accepted([entry("a", "1", "6")], [sized("u9", c1="5")]) == []
