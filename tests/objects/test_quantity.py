@@ -138,3 +138,9 @@ def test_rounding_never_loses_anything(text: str) -> None:
     parsed = Quantity.parse(text)
     assert abs(Quantity.of(parsed.value).nano) >= abs(parsed.nano)
     assert abs(Quantity.of_milli(parsed.milli).nano) >= abs(parsed.nano)
+
+
+def test_the_same_amount_in_another_spelling_is_equal() -> None:
+    one, other = Quantity.parse("1000m"), Quantity.parse("1")
+    assert one == other
+    assert not one != other  # noqa: SIM202 (a method of its own)

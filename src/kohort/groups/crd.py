@@ -102,7 +102,12 @@ def _spec() -> JsonObject:
         ),
     )
     strategy = shape(
-        {"type": enum("RollingUpdate", default="RollingUpdate"), "rollingUpdateConfiguration": rolling},
+        {
+            "type": enum("RollingUpdate", default="RollingUpdate"),
+            "rollingUpdateConfiguration": rolling,
+            "resourceUpdatePolicy": enum("Recreate", "InPlaceOrRecreate", "InPlaceOnly"),
+            "resourceUpdateDeadlineSeconds": int32(minimum=1, maximum=86_400),
+        },
         required=("type",),
     )
     return shape(
@@ -274,6 +279,19 @@ def _same(field: str) -> JsonObject:
     return rule(unchanged, "field is immutable", fieldPath=f".{field}")
 
 
+def _resize_status() -> JsonObject:
+    counters = ("wanted", "adopted", "resizing", "deferred", "reverted", "recreated")
+    return shape(
+        {
+            "revision": {"type": "string"},
+            "state": enum("Preflight", "Resizing", "Adopting", "Reverting", "Stopped"),
+            "groups": shape({name: int32() for name in counters}),
+            "message": {"type": "string", "maxLength": 32768},
+            "startedAt": {"type": "string", "format": "date-time"},
+        }
+    )
+
+
 def _status() -> JsonObject:
     condition = shape(
         {
@@ -299,6 +317,7 @@ def _status() -> JsonObject:
             "updateRevision": {"type": "string"},
             "hpaPodSelector": {"type": "string"},
             "observedGeneration": {"type": "integer", "format": "int64"},
+            "resize": _resize_status(),
             "conditions": {
                 "type": "array",
                 "items": condition,

@@ -17,6 +17,13 @@ MEANINGS: Final[Mapping[str, str]] = {
     "spec.rolloutStrategy.rollingUpdateConfiguration.maxSurge": (
         "Extra groups that may exist during a roll; number or percentage."
     ),
+    "spec.rolloutStrategy.resourceUpdatePolicy": (
+        "How a change of cpu and memory alone reaches the groups: by recreating them (Recreate, the default), on the "
+        "running pods (InPlaceOnly), or on the running pods where that is possible (InPlaceOrRecreate)."
+    ),
+    "spec.rolloutStrategy.resourceUpdateDeadlineSeconds": (
+        "How long the pods of one group may take to get other resources in place; 420 by default."
+    ),
     "spec.networkConfig": "How pods are found by name.",
     "spec.networkConfig.subdomainPolicy": "One headless Service for all groups, or one for each.",
     "spec.leaderWorkerTemplate": "What a group consists of.",
@@ -56,6 +63,18 @@ MEANINGS: Final[Mapping[str, str]] = {
     "status.updateRevision": "Key of the wanted revision.",
     "status.hpaPodSelector": "Selects leaders, for autoscalers.",
     "status.observedGeneration": "The generation that this status describes.",
+    "status.resize": "The change of resources in place that is under way.",
+    "status.resize.revision": "Key of the revision that groups are resized to.",
+    "status.resize.state": "What is done at the moment.",
+    "status.resize.groups": "Groups by how far they have come.",
+    "status.resize.groups.wanted": "Groups that are to have the new resources.",
+    "status.resize.groups.adopted": "Groups that have them.",
+    "status.resize.groups.resizing": "Groups whose pods are being resized.",
+    "status.resize.groups.deferred": "Of these, groups with a pod that waits for room on its node.",
+    "status.resize.groups.reverted": "Groups that got their former resources back.",
+    "status.resize.groups.recreated": "Groups that are recreated instead.",
+    "status.resize.message": "Which pod is waited for, and what its node says.",
+    "status.resize.startedAt": "When the first group began.",
     "status.conditions": (
         "Available, Progressing, UpdateInProgress, and Waiting: which group and pod the set is waiting for."
     ),

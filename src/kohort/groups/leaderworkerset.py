@@ -93,6 +93,7 @@ class Status(View, frozen=True):
     hpa_pod_selector: str = ""
     observed_generation: int = 0
     conditions: tuple[JsonObject, ...] = ()
+    resize: JsonObject | None = None
 
 
 class LeaderWorkerSet(View, frozen=True):

@@ -16,6 +16,7 @@ from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.observed_groups import group_states
 from kohort.groups.orphan_adoption import adopt
+from kohort.groups.resize.controller import GroupResizes, resize_changed
 from kohort.groups.revisions import Revision
 from kohort.groups.rolling_update import RollPlan
 from kohort.groups.set_plan import (
@@ -28,6 +29,7 @@ from kohort.groups.set_plan import (
     EnsureSharedService,
     MarkRevisionServed,
     ReportStatus,
+    ResizeGroups,
     RestoreRevision,
     SetAction,
     SetObservation,
@@ -67,12 +69,14 @@ class SetController:
         self.reporter = StatusReporter(manager.client, cache, problems, metrics, self.recorder)
         self.services = SharedServices(manager.client, cache, self.recorder)
         self.worker_claims = WorkerClaims(manager.client, cache, self.recorder)
+        self.resizes = GroupResizes(manager.client, cache, self.recorder)
         self._applied: dict[Key, AppliedLeaderSet] = {}
         self.controller = manager.controller("leaderworkerset", self.reconcile, workers=8, max_delay=30)
         self.controller.watches(cache.sets)
         self.controller.watches(cache.stateful_sets, sets_of)
         self.controller.watches(cache.services, sets_of, when=_service_changed)
         self.controller.watches(cache.pods, sets_of, when=_leader_changed)
+        self.controller.watches(cache.pods, sets_of, when=resize_changed)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         group_set = self.cache.sets.get(key)
@@ -92,12 +96,14 @@ class SetController:
             states=group_states(self.cache, group_set, revision.key),
             new_revision=is_new,
         )
+        observed = msgspec.structs.replace(observed, resize=self.resizes.plan(observed))
         waits = await self._perform(plan_set(observed), observed)
         soonest = min((wait for wait in waits if wait), default=0.0)
         return Requeue(after=soonest) if soonest else None
 
     def _forget(self, key: Key) -> None:
         self.worker_claims.forget(key)
+        self.resizes.forget(key)
         applied = self._applied.pop(key, None)
         self.reporter.forget(key, applied.uid if applied is not None else "")
 
@@ -111,6 +117,8 @@ class SetController:
                     applied = await self._apply_leader_set(observed, action)
                 case DeleteBlockingLeader(pod):
                     await self._delete_blocking_leader(group_set, pod)
+                case ResizeGroups(plan):
+                    waits.append(await self.resizes.perform(observed, plan, applied))
                 case DeleteSurplusClaims():
                     await self.worker_claims.delete_surplus(group_set, applied)
                 case MarkRevisionServed():
@@ -121,7 +129,13 @@ class SetController:
                     await self.services.clean_up(group_set)
                 case ReportStatus():
                     report = SetReport(
-                        group_set, applied, observed.revision, observed.states, observed.tally, observed.roll_begins
+                        group_set,
+                        applied,
+                        observed.revision,
+                        observed.states,
+                        observed.tally,
+                        observed.roll_begins,
+                        self.resizes.report(observed),
                     )
                     self.reporter.measure(report)
                     waits.append(await self.reporter.write_status(report))

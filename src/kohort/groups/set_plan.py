@@ -17,6 +17,7 @@ Then, from what is observed of its groups (`plan_set`):
 |---|---|
 | always | ApplyLeaderSet with the numbers of `rolling_update` |
 | a broken leader keeps the roll from going on (`observed_groups`) | DeleteBlockingLeader |
+| always | ResizeGroups, with what `resize` has planned for them |
 | always | DeleteSurplusClaims |
 | all groups are done, for the first time at this revision | MarkRevisionServed |
 | groups share a Service | EnsureSharedService |
@@ -34,6 +35,7 @@ from kohort.groups.leader_template_revision import revision_for_template, templa
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.messages import RevisionNote
 from kohort.groups.observed_groups import leaders_blocking_update, wanted_placement
+from kohort.groups.resize.plan import ResizePlan
 from kohort.groups.revisions import Revision
 from kohort.groups.rolling_update import LeaderSet, RollPlan, RollView, plan_roll
 from kohort.groups.status import Tally, is_available, tally
@@ -96,6 +98,8 @@ class SetObservation(msgspec.Struct, frozen=True):
     states: Mapping[int, GroupState]
     new_revision: bool = False
     """The set has this revision since this reconcile."""
+    resize: ResizePlan = ResizePlan()
+    """What is next for groups whose resources change in place."""
 
     @property
     def key(self) -> Key:
@@ -126,6 +130,10 @@ class DeleteBlockingLeader(msgspec.Struct, frozen=True):
     pod: Pod
 
 
+class ResizeGroups(msgspec.Struct, frozen=True):
+    plan: ResizePlan
+
+
 class DeleteSurplusClaims(msgspec.Struct, frozen=True):
     pass
 
@@ -154,6 +162,7 @@ class DeleteRevision(msgspec.Struct, frozen=True):
 SetAction = (
     ApplyLeaderSet
     | DeleteBlockingLeader
+    | ResizeGroups
     | DeleteSurplusClaims
     | MarkRevisionServed
     | EnsureSharedService
@@ -172,6 +181,7 @@ def plan_set(observed: SetObservation) -> list[SetAction]:
     actions: list[SetAction] = [ApplyLeaderSet(roll, template)]
     blocking = leaders_blocking_update(observed.leaders, group_set, observed.revision.key, roll.partition)
     actions += [DeleteBlockingLeader(pod) for pod in blocking]
+    actions.append(ResizeGroups(observed.resize))
     actions.append(DeleteSurplusClaims())
     if finished and _served_first_time(observed):
         actions.append(MarkRevisionServed())
@@ -194,7 +204,7 @@ def roll_view(observed: SetObservation) -> RollView:
         current = LeaderSet(leader_set.spec.replicas, leader_set.partition, sized_for)
     return RollView(
         replicas=group_set.replicas,
-        partition=group_set.partition,
+        partition=max(group_set.partition, observed.resize.lowest_partition),
         surge=group_set.surge,
         unavailable=group_set.unavailable,
         leader_set=current,

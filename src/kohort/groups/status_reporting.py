@@ -12,6 +12,7 @@ from kohort.groups.group_problems import GroupProblems
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.missing_pod_cause import RECHECK, MissingPodCauses
+from kohort.groups.resize.status import ResizeReport, with_resize_conditions
 from kohort.groups.revisions import Revision
 from kohort.groups.status import AVAILABLE, REASONS, UNCHANGED, WAITING, Tally, Waiting, next_conditions
 from kohort.groups.waiting_reason import REFUSALS, Obstacle, ObstacleTracker, WaitingReason
@@ -44,6 +45,7 @@ class SetReport(msgspec.Struct, frozen=True):
     states: Mapping[int, GroupState]
     tally: Tally
     roll_began: bool = False
+    resize: ResizeReport = ResizeReport()
 
     @property
     def key(self) -> Key:
@@ -134,6 +136,7 @@ class StatusReporter:
             clock.timestamp(),
             waiting,
         )
+        conditions = with_resize_conditions(conditions, report.resize, group_set.metadata.generation, clock.timestamp())
         wanted = wanted_status(report, conditions)
         current: JsonObject = msgspec.to_builtins(before) | {"conditions": list(before.conditions)}
         changes = {name: value for name, value in wanted.items() if current.get(name) != value}
@@ -225,4 +228,5 @@ def wanted_status(report: SetReport, conditions: list[JsonObject]) -> JsonObject
         or f"{group_labels.NAME}={group_set.metadata.name},{group_labels.WORKER_INDEX}=0",
         "observedGeneration": group_set.metadata.generation,
         "conditions": conditions,
+        "resize": report.resize.status(key, before.resize, clock.timestamp()),
     }

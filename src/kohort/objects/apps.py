@@ -116,7 +116,13 @@ class GroupStatefulSet(View, frozen=True):
         return self.status.observed_generation >= self.metadata.generation
 
     @property
+    def held_for_adoption(self) -> bool:
+        """Of workers: their template has new amounts, which running pods got in place; none may be replaced for it."""
+        return self.partition > self.spec.replicas
+
+    @property
     def settled(self) -> bool:
-        """All its pods are available and of one revision."""
+        """All its pods are available and of one revision, or about to be relabelled to one."""
         status = self.status
-        return self.spec.replicas == status.available_replicas and status.current_revision == status.update_revision
+        of_one_revision = status.current_revision == status.update_revision or self.held_for_adoption
+        return self.spec.replicas == status.available_replicas and of_one_revision

@@ -109,6 +109,10 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Quantity) and self.nano == other.nano
 
+    def __ne__(self, other: object) -> bool:
+        """Not derived from `__eq__`: the base class has one of its own, which compares the text too."""
+        return not self == other
+
     def __lt__(self, other: "Quantity") -> bool:
         return self.nano < other.nano
 

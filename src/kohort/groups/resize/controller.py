@@ -1,0 +1,465 @@
+"""Carries out resizes of groups: observes pods and records, asks `plan`, and writes what it says.
+
+Called by the controller of sets in every pass. Nothing is kept in memory that an operator which was restarted would
+miss: amounts follow from stored revisions, decisions from the records on leaders.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from kohort.groups import revisions
+from kohort.groups.caches import BY_GROUP, GroupCache, by_group
+from kohort.groups.leader_template_revision import template_revision
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.resize import patches
+from kohort.groups.resize.plan import (
+    AdoptGroup,
+    CheckGroup,
+    GroupView,
+    MarkGroup,
+    PodView,
+    ResizePlan,
+    ResizePods,
+    ResourceUpdatePolicy,
+    RevertPods,
+    SetView,
+    plan_group_resizes,
+)
+from kohort.groups.resize.pod_progress import RESIZE_IN_PROGRESS, pod_progress
+from kohort.groups.resize.preflight import (
+    GroupCheck,
+    PodCheck,
+    PreflightFailure,
+    Quota,
+    check_group,
+    failure_of_patch,
+    record_after_preflight,
+)
+from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason, read_record
+from kohort.groups.resize.status import ResizeReport
+from kohort.groups.set_plan import SetObservation
+from kohort.kube import clock
+from kohort.kube.client import Client
+from kohort.kube.errors import ApiError, Conflict, NotFound
+from kohort.kube.events import EventRecorder
+from kohort.kube.request_encoding import PatchType
+from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, RESOURCE_QUOTAS, STATEFUL_SETS, Key
+from kohort.objects.apps import GroupStatefulSet
+from kohort.objects.core import Node
+from kohort.objects.json_types import JsonObject
+from kohort.objects.pods import Pod
+from kohort.resources import amounts_of
+from kohort.resources.effective import RESIZE_PENDING
+from kohort.rules import group_labels
+from kohort.rules.group_state import group_size
+from kohort.rules.resize_restart import containers_to_restart
+from kohort.rules.resource_edit import (
+    AmountChange,
+    InPlaceEdit,
+    RecreateEdit,
+    RecreateReason,
+    StatedAmounts,
+    classify_template_edit,
+    pod_spec_of,
+    stated_amounts,
+)
+
+_CHECK_AGAIN: Final = 15.0
+"""Seconds until a group that failed its preflight for lack of quota is asked about again."""
+_TRY_AGAIN: Final = 2.0
+"""Seconds until a write that the server did not take is tried again."""
+_NO_CHANGE: Final = AmountChange({}, {})
+_RECREATING_POLICIES: Final = (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED)
+
+
+class GroupResizes:
+    def __init__(self, client: Client, cache: GroupCache, recorder: EventRecorder) -> None:
+        self._client = client
+        self._cache = cache
+        self._recorder = recorder
+        self._failures: dict[Key, PreflightFailure] = {}
+        self._edits: dict[tuple[str, str, str], InPlaceEdit | RecreateEdit] = {}
+        """By uid of the set, and the keys of two revisions: classifying large templates takes a millisecond."""
+
+    def forget(self, key: Key) -> None:
+        self._failures.pop(key, None)
+
+    def report(self, seen: SetObservation) -> ResizeReport:
+        """What the status of the set says about its resizes."""
+        return ResizeReport(seen.resize, self._failures.get(seen.key), deadline_seconds(seen.group_set))
+
+    # Observe and decide
+
+    def plan(self, seen: SetObservation) -> ResizePlan:
+        policy = update_policy(seen.group_set)
+        leaders = self._cache.leaders(seen.key)
+        records = {index: read_record(pod.metadata.annotations) for index, pod in leaders.items()}
+        if policy is ResourceUpdatePolicy.RECREATE and not any(records.values()):
+            return ResizePlan()
+        view = SetView(
+            revision=seen.revision.key,
+            policy=policy,
+            partition=seen.group_set.partition,
+            concurrency=max(1, seen.group_set.unavailable),
+            deadline_seconds=deadline_seconds(seen.group_set),
+            now=clock.seconds(),
+            groups=[self._group_view(seen, index, leader, records[index]) for index, leader in leaders.items()],
+        )
+        return plan_group_resizes(view)
+
+    def _group_view(self, seen: SetObservation, index: int, leader: Pod, record: ResizeRecord | None) -> GroupView:
+        carried = leader.metadata.labels.get(group_labels.REVISION, "")
+        under_way = record is not None and record.phase in (Phase.RESIZING, Phase.REVERTING)
+        towards = record.revision if under_way and record is not None else seen.revision.key
+        edit = self._edit(seen, carried, seen.revision.key)
+        leader_change, worker_change = self._changes(seen, carried, towards)
+        members = self._members(leader)
+        pods = [
+            _pod_view(pod, leader_change if pod is leader else worker_change, is_leader=pod is leader)
+            for pod in members
+        ]
+        state = seen.states.get(index)
+        ready = state is not None and state.ready
+        return GroupView(
+            index=index,
+            revision=carried,
+            edit=edit,
+            pods=pods,
+            whole=self._is_whole(seen, leader, members),
+            ready=ready,
+            broken=not ready and any(map(_crash_loops, members)),
+            record=record,
+        )
+
+    def _edit(self, seen: SetObservation, carried: str, wanted: str) -> InPlaceEdit | RecreateEdit | None:
+        if carried == wanted:
+            return None
+        cached = (seen.group_set.metadata.uid, carried, wanted)
+        found = self._edits.get(cached)
+        if found is None:
+            before, after = (revisions.by_key(seen.revisions, key) for key in (carried, wanted))
+            if wanted == seen.revision.key:
+                after = seen.revision
+            if before is None or after is None:
+                return RecreateEdit(RecreateReason.OTHER_FIELDS)
+            found = classify_template_edit(before.template, after.template)
+            if len(self._edits) > 1000:
+                self._edits.clear()
+            self._edits[cached] = found
+        return found
+
+    def _changes(self, seen: SetObservation, carried: str, towards: str) -> tuple[AmountChange, AmountChange]:
+        """What leaders and workers go through on the way from one revision to the other."""
+        if carried == towards:
+            revision = seen.revision if carried == seen.revision.key else revisions.by_key(seen.revisions, carried)
+            if revision is None:
+                return _NO_CHANGE, _NO_CHANGE
+            leader, worker = (stated_amounts(pod_spec_of(revision.template, role)) for role in ("leader", "worker"))
+            return AmountChange(leader, leader), AmountChange(worker, worker)
+        edit = self._edit(seen, carried, towards)
+        return (edit.leader, edit.worker) if isinstance(edit, InPlaceEdit) else (_NO_CHANGE, _NO_CHANGE)
+
+    def _members(self, leader: Pod) -> list[Pod]:
+        """The leader first. Workers of an earlier leader of the same index are not members."""
+        workers = self._cache.stateful_sets.get(Key(leader.metadata.namespace, leader.metadata.name))
+        uid = workers.metadata.uid if workers is not None else ""
+        found = [pod for value in by_group(leader) for pod in self._cache.pods.by_index(BY_GROUP, value)]
+        owned = [pod for pod in found if pod.metadata.controller is not None and pod.metadata.controller.uid == uid]
+        return [leader, *sorted(owned, key=lambda pod: pod.metadata.name)]
+
+    def _is_whole(self, seen: SetObservation, leader: Pod, members: Sequence[Pod]) -> bool:
+        size = group_size(leader, seen.group_set.template.size)
+        return len(members) == size and all(pod.active and pod.status.phase == "Running" for pod in members)
+
+    # Perform
+
+    async def perform(self, seen: SetObservation, plan: ResizePlan, leaders: GroupStatefulSet) -> float:
+        """Write what the plan says. Returns in how many seconds to look again, 0 for when something changes."""
+        waits = [plan.look_again_after]
+        if not any(isinstance(action, CheckGroup) for action in plan.actions):
+            self._failures.pop(seen.key, None)
+        for action in plan.actions:
+            leader = self._cache.leaders(seen.key).get(action.index)
+            if leader is None:
+                continue
+            match action:
+                case CheckGroup():
+                    waits.append(await self._check(seen, leader))
+                case MarkGroup(record=record):
+                    await self._mark(seen, leader, record)
+                case ResizePods(pods=names):
+                    waits.append(await self._resize(seen, leader, names))
+                case RevertPods(pods=names):
+                    waits.append(await self._revert(seen, leader, names))
+                case AdoptGroup():
+                    await self._adopt(seen, leader, leaders)
+        await self._release_workers(seen)
+        return min((wait for wait in waits if wait), default=0.0)
+
+    async def _check(self, seen: SetObservation, leader: Pod) -> float:
+        failure = await self._preflight(seen, leader)
+        record = record_after_preflight(update_policy(seen.group_set), failure, seen.revision.key, clock.seconds())
+        if record is None and failure is not None:
+            self._failures[seen.key] = failure
+            return _CHECK_AGAIN
+        self._failures.pop(seen.key, None)
+        await self._mark(seen, leader, record)
+        return 0.0
+
+    async def _preflight(self, seen: SetObservation, leader: Pod) -> PreflightFailure | None:
+        carried = leader.metadata.labels.get(group_labels.REVISION, "")
+        leader_change, worker_change = self._changes(seen, carried, seen.revision.key)
+        members = [(pod, leader_change if pod is leader else worker_change) for pod in self._members(leader)]
+        names = {pod.spec.node_name for pod, _ in members}
+        found = await asyncio.gather(*(self._client.get(NODES, name, type=Node) for name in sorted(names)))
+        nodes = {node.metadata.name: node for node in found}
+        check = GroupCheck(
+            pods=[_pod_check(pod, change, nodes) for pod, change in members],
+            quotas=await self._quotas(leader.metadata.namespace),
+            policy=update_policy(seen.group_set),
+            restarts_recreate_group=seen.group_set.template.restart_policy in _RECREATING_POLICIES,
+        )
+        failure = check_group(check)
+        if failure is not None:
+            return failure
+        for pod, change in members:
+            try:
+                await self._patch_amounts(pod, change.after, dry_run=True)
+            except ApiError as problem:
+                failure = failure_of_patch(pod.metadata.name, problem)
+                if failure is None:
+                    raise
+                return failure
+        return None
+
+    async def _quotas(self, namespace: str) -> list[Quota]:
+        page = await self._client.list(RESOURCE_QUOTAS, namespace)
+        found: Iterable[JsonObject] = page.items
+        statuses = [(one["metadata"]["name"], one.get("status") or {}) for one in found]
+        return [
+            Quota(name, amounts_of(status.get("hard")), amounts_of(status.get("used"))) for name, status in statuses
+        ]
+
+    async def _resize(self, seen: SetObservation, leader: Pod, names: Sequence[str]) -> float:
+        carried, record = (
+            leader.metadata.labels.get(group_labels.REVISION, ""),
+            read_record(leader.metadata.annotations),
+        )
+        leader_change, worker_change = self._changes(seen, carried, seen.revision.key)
+        chosen = {pod.metadata.name: pod for pod in self._members(leader)}
+        for name in names:
+            pod = chosen[name]
+            change = leader_change if pod is leader else worker_change
+            try:
+                pod = await self._expect_restarts(pod, change.after)
+                await self._patch_amounts(pod, change.after, locked=True)
+            except (NotFound, Conflict):
+                return _TRY_AGAIN
+            except ApiError as problem:
+                failure = failure_of_patch(name, problem)
+                if failure is None or record is None:
+                    raise
+                reason = RevertReason.REFUSED
+                reverting = ResizeRecord(
+                    record.revision, Phase.REVERTING, record.since, reason, f"{name}: {failure.detail}"
+                )
+                await self._mark(seen, leader, reverting)
+                return 0.0
+        return 0.0
+
+    async def _revert(self, seen: SetObservation, leader: Pod, names: Sequence[str]) -> float:
+        record = read_record(leader.metadata.annotations)
+        if record is None:
+            return 0.0
+        carried = leader.metadata.labels.get(group_labels.REVISION, "")
+        leader_change, worker_change = self._changes(seen, carried, record.revision)
+        chosen = {pod.metadata.name: pod for pod in self._members(leader)}
+        wait = 0.0
+        for name in names:
+            pod = chosen[name]
+            change = leader_change if pod is leader else worker_change
+            try:
+                await self._expect_restarts(pod, change.before)
+                await self._patch_amounts(pod, change.before)
+            except ApiError:
+                # The old amounts fitted before. Whatever stands in the way now, there is nothing better to ask for.
+                wait = _TRY_AGAIN
+        return wait
+
+    async def _patch_amounts(
+        self, pod: Pod, amounts: StatedAmounts, *, dry_run: bool = False, locked: bool = False
+    ) -> None:
+        metadata = pod.metadata
+        sidecars = frozenset(one.name for one in pod.spec.init_containers if one.sidecar)
+        body = patches.pod_amounts(amounts, sidecars, metadata.resource_version if locked else "")
+        await self._client.patch(
+            PODS, metadata.name, metadata.namespace, body, PatchType.STRATEGIC, "resize", dry_run=dry_run
+        )
+
+    async def _expect_restarts(self, pod: Pod, amounts: StatedAmounts) -> Pod:
+        """Note on the pod which restarts its own resize policy will cause, so that they do not recreate the group."""
+        restarted = _restarted(pod, amounts)
+        if not restarted:
+            return pod
+        counts = {one.name: one.restart_count for one in pod.status.container_statuses}
+        expected = {name: counts.get(name, 0) + 1 for name in restarted}
+        text = msgspec.json.encode(expected).decode()
+        if pod.metadata.annotations.get(group_labels.EXPECTED_RESTARTS) == text:
+            return pod
+        body = {"metadata": {"annotations": {group_labels.EXPECTED_RESTARTS: text}}}
+        written: Pod = await self._client.patch(PODS, pod.metadata.name, pod.metadata.namespace, body, type=Pod)
+        return written
+
+    async def _mark(self, seen: SetObservation, leader: Pod, record: ResizeRecord | None) -> None:
+        metadata = leader.metadata
+        body = patches.leader_record(record)
+        body["metadata"]["uid"] = metadata.uid
+        try:
+            await self._client.patch(PODS, metadata.name, metadata.namespace, body)
+        except (NotFound, Conflict):
+            return
+        self._announce(seen.group_set, metadata.labels.get(group_labels.GROUP_INDEX, ""), record)
+
+    def _announce(self, group_set: LeaderWorkerSet, index: str, record: ResizeRecord | None) -> None:
+        if record is None:
+            return
+        because = f": {record.message}" if record.message else ""
+        text = {
+            Phase.RESIZING: f"Resizing the pods of group {index} in place",
+            Phase.REVERTING: f"Giving the pods of group {index} their former resources back{because}",
+            Phase.REVERTED: f"Group {index} keeps its former resources{because}",
+            Phase.RECREATE: f"Group {index} is recreated with the new resources{because}",
+        }[record.phase]
+        write = self._recorder.normal if record.phase is Phase.RESIZING else self._recorder.warning
+        write(LEADER_WORKER_SETS, group_set, f"Group{record.phase.value}", text, action="Update")
+
+    # Adoption
+
+    async def _adopt(self, seen: SetObservation, leader: Pod, leaders: GroupStatefulSet) -> None:
+        """One step per pass; every step is repeated until the cache shows that it is done."""
+        target = seen.revision.key
+        if template_revision(leaders) != target or not leaders.observed or not leaders.status.update_revision:
+            return
+        members = self._members(leader)
+        if len(members) > 1:
+            workers = self._cache.stateful_sets.get(Key(leader.metadata.namespace, leader.metadata.name))
+            if workers is None or not await self._adopt_workers(seen, workers, members[1:]):
+                return
+        body = patches.pod_labels(leaders.status.update_revision, target, drop_record=True)
+        if await self._label(leader, body):
+            index = leader.metadata.labels.get(group_labels.GROUP_INDEX, "")
+            text = f"Group {index} has the resources of revision {target}, without a recreated pod"
+            self._recorder.normal(LEADER_WORKER_SETS, seen.group_set, "GroupResized", text, action="Update")
+
+    async def _adopt_workers(self, seen: SetObservation, workers: GroupStatefulSet, pods: Sequence[Pod]) -> bool:
+        target = seen.revision.key
+        metadata = workers.metadata
+        if template_revision(workers) != target:
+            amounts = stated_amounts(pod_spec_of(seen.revision.template, "worker"))
+            sidecars = frozenset(one.name for one in pods[0].spec.init_containers if one.sidecar)
+            size = workers.spec.replicas + 1
+            body = patches.worker_template(amounts, sidecars, target, size)
+            await self._client.patch(STATEFUL_SETS, metadata.name, metadata.namespace, body, PatchType.STRATEGIC)
+            return False
+        update = workers.status.update_revision
+        if not workers.observed or not update:
+            return False
+        body = patches.pod_labels(update, target)
+        stale = [pod for pod in pods if pod.metadata.labels.get(patches.STATEFUL_SET_REVISION) != update]
+        stale += [pod for pod in pods if pod not in stale and pod.metadata.labels.get(group_labels.REVISION) != target]
+        done = await asyncio.gather(*(self._label(pod, body) for pod in stale))
+        return all(done)
+
+    async def _label(self, pod: Pod, body: JsonObject) -> bool:
+        metadata = pod.metadata
+        guarded = {**body, "metadata": {**body["metadata"], "uid": metadata.uid}}
+        try:
+            await self._client.patch(PODS, metadata.name, metadata.namespace, guarded)
+        except (NotFound, Conflict):
+            return False
+        return True
+
+    async def _release_workers(self, seen: SetObservation) -> None:
+        """Take the partition off worker StatefulSets whose pods all have the labels of their new template."""
+        for leader in self._cache.leaders(seen.key).values():
+            workers = self._cache.stateful_sets.get(Key(leader.metadata.namespace, leader.metadata.name))
+            if workers is None or not workers.held_for_adoption or not workers.observed:
+                continue
+            status = workers.status
+            if status.current_revision != status.update_revision or leader.metadata.annotations.get(
+                group_labels.GROUP_RESIZE
+            ):
+                continue
+            metadata = workers.metadata
+            await self._client.patch(STATEFUL_SETS, metadata.name, metadata.namespace, patches.worker_release())
+
+
+def resize_changed(old: Pod | None, new: Pod | None) -> bool:
+    """Whether a pod has come further in a resize, or was resized by someone else."""
+    if old is None or new is None:
+        return False
+    return old.metadata.generation != new.metadata.generation or _resize_state(old) != _resize_state(new)
+
+
+def _resize_state(pod: Pod) -> tuple[object, ...]:
+    conditions = [one for one in pod.status.conditions if one.type in (RESIZE_PENDING, RESIZE_IN_PROGRESS)]
+    allocated = [one.allocated_resources for one in pod.status.container_statuses]
+    record = pod.metadata.annotations.get(group_labels.GROUP_RESIZE)
+    return conditions, allocated, pod.status.allocated_resources, record
+
+
+def update_policy(group_set: LeaderWorkerSet) -> ResourceUpdatePolicy:
+    strategy = group_set.spec.get("rolloutStrategy") or {}
+    return ResourceUpdatePolicy(strategy.get("resourceUpdatePolicy") or ResourceUpdatePolicy.RECREATE)
+
+
+def deadline_seconds(group_set: LeaderWorkerSet) -> float:
+    strategy = group_set.spec.get("rolloutStrategy") or {}
+    return float(strategy.get("resourceUpdateDeadlineSeconds") or 420)
+
+
+def _pod_view(pod: Pod, change: AmountChange, *, is_leader: bool) -> PodView:
+    return PodView(
+        name=pod.metadata.name,
+        leader=is_leader,
+        shrinks=_shrinks(change),
+        forward=pod_progress(pod, change),
+        backward=pod_progress(pod, change.reversed),
+    )
+
+
+def _shrinks(change: AmountChange) -> bool:
+    """Something gets less, and nothing gets more."""
+    fields = change.changed_fields
+    return bool(fields) and all(
+        field in change.before and change.after[field] < change.before[field] for field in fields
+    )
+
+
+def _pod_check(pod: Pod, change: AmountChange, nodes: Mapping[str, Node]) -> PodCheck:
+    resized = _with_amounts(pod, change.after)
+    return PodCheck(pod, resized, nodes.get(pod.spec.node_name), _restarted(pod, change.after))
+
+
+def _restarted(pod: Pod, amounts: StatedAmounts) -> tuple[str, ...]:
+    return tuple(containers_to_restart(pod.spec, _with_amounts(pod, amounts).spec))
+
+
+def _crash_loops(pod: Pod) -> bool:
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return any(one.state.waiting is not None and one.state.waiting.reason == "CrashLoopBackOff" for one in statuses)
+
+
+def _with_amounts(pod: Pod, amounts: StatedAmounts) -> Pod:
+    """The pod with these amounts in its spec."""
+    document = msgspec.to_builtins(pod.spec)
+    blocks = {one["name"]: one for kind in ("containers", "initContainers") for one in document.get(kind) or ()}
+    for field, amount in amounts.items():
+        owner = blocks[field.container] if field.container else document
+        resources = owner.get("resources") or {}
+        owner["resources"] = resources
+        resources.setdefault(field.side, {})[field.resource] = str(amount)
+    return msgspec.structs.replace(pod, spec=msgspec.convert(document, type(pod.spec)))

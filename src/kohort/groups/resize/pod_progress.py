@@ -1,0 +1,128 @@
+"""How far has one pod come on its way from one set of amounts to another?
+
+The table is read from the top; the first line that applies is the answer.
+
+| observed | progress |
+|---|---|
+| the pod is finished or being deleted | GONE |
+| an amount in its spec is neither the old nor the new one | CONFLICT: someone else resized it |
+| its spec has the old amounts | NOT_SENT |
+| the node has not looked at this generation of the pod | UNOBSERVED |
+| `PodResizePending`, Infeasible | INFEASIBLE |
+| `PodResizePending`, otherwise | DEFERRED |
+| `PodResizeInProgress`, Error | FAILING |
+| `PodResizeInProgress`, otherwise | ACTUATING |
+| no condition, but other amounts are allocated | UNCONFIRMED |
+| no condition, the amounts are allocated | COMPLETE |
+
+Every rule is about objects in the API, so that an operator that was restarted sees the same.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from kohort.objects.meta import find_condition
+from kohort.objects.pods import ContainerStatus, Pod, PodSpec
+from kohort.objects.quantity import Quantity
+from kohort.resources.effective import RESIZE_PENDING
+from kohort.rules.resource_edit import POD, RESIZABLE, AmountChange, AmountField, Side, StatedAmounts
+
+RESIZE_IN_PROGRESS: Final = "PodResizeInProgress"
+_INFEASIBLE: Final = "Infeasible"
+_ERROR: Final = "Error"
+
+
+class Progress(StrEnum):
+    GONE = "Gone"
+    CONFLICT = "Conflict"
+    NOT_SENT = "NotSent"
+    UNOBSERVED = "Unobserved"
+    INFEASIBLE = "Infeasible"
+    DEFERRED = "Deferred"
+    FAILING = "Failing"
+    ACTUATING = "Actuating"
+    UNCONFIRMED = "Unconfirmed"
+    COMPLETE = "Complete"
+
+    @property
+    def blocked(self) -> bool:
+        """The node does not carry the resize out at the moment, but may later."""
+        return self in (Progress.DEFERRED, Progress.FAILING)
+
+
+class PodProgress(msgspec.Struct, frozen=True):
+    progress: Progress
+    message: str = ""
+    """What the node says about it."""
+    conflict: AmountField | None = None
+
+
+def pod_progress(pod: Pod, change: AmountChange) -> PodProgress:
+    """How far `pod` has come from `change.before` to `change.after`."""
+    if not pod.active:
+        return PodProgress(Progress.GONE)
+    desired = desired_amounts(pod.spec)
+    foreign = _foreign_field(desired, change)
+    if foreign is not None:
+        return PodProgress(Progress.CONFLICT, conflict=foreign)
+    if any(desired.get(field) != amount for field, amount in change.after.items()):
+        return PodProgress(Progress.NOT_SENT)
+    return _on_the_node(pod, change)
+
+
+def _on_the_node(pod: Pod, change: AmountChange) -> PodProgress:
+    status, generation = pod.status, pod.metadata.generation
+    if status.observed_generation and status.observed_generation < generation:
+        return PodProgress(Progress.UNOBSERVED)
+    pending = find_condition(status.conditions, RESIZE_PENDING)
+    if pending is not None and pending.status == "True":
+        progress = Progress.INFEASIBLE if pending.reason == _INFEASIBLE else Progress.DEFERRED
+        return PodProgress(progress, pending.message)
+    running = find_condition(status.conditions, RESIZE_IN_PROGRESS)
+    if running is not None and running.status == "True":
+        return PodProgress(Progress.FAILING if running.reason == _ERROR else Progress.ACTUATING, running.message)
+    allocated = _allocated_requests(pod)
+    for field, amount in change.after.items():
+        if field.side == "requests" and field in allocated and allocated[field] != amount:
+            return PodProgress(Progress.UNCONFIRMED)
+    return PodProgress(Progress.COMPLETE)
+
+
+def desired_amounts(spec: PodSpec) -> dict[AmountField, Quantity]:
+    """Cpu and memory in the spec of a running pod."""
+    blocks = [(POD, spec.resources)] if spec.resources is not None else []
+    blocks += [(one.name, one.resources) for one in spec.all_containers]
+    sides: tuple[Side, ...] = ("requests", "limits")
+    return {
+        AmountField(container, side, resource): Quantity.parse(getattr(block, side)[resource])
+        for container, block in blocks
+        for side in sides
+        for resource in RESIZABLE
+        if resource in getattr(block, side)
+    }
+
+
+def _foreign_field(desired: StatedAmounts, change: AmountChange) -> AmountField | None:
+    """The first amount that is neither the old nor the new one. An amount that the old template did not state may have
+    any value: the cluster can have filled it in."""
+    for field, amount in change.after.items():
+        before = change.before.get(field)
+        if before is not None and desired.get(field) not in (amount, before):
+            return field
+    return None
+
+
+def _allocated_requests(pod: Pod) -> dict[AmountField, Quantity]:
+    statuses: Iterable[ContainerStatus] = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    blocks = [(status.name, status.allocated_resources) for status in statuses]
+    blocks.append((POD, pod.status.allocated_resources))
+    return {
+        AmountField(container, "requests", resource): Quantity.parse(amounts[resource])
+        for container, amounts in blocks
+        if amounts is not None
+        for resource in RESIZABLE
+        if resource in amounts
+    }

@@ -1,0 +1,167 @@
+"""May the pods of a group be resized at all? Asked before the first write; a group that may not is not touched.
+
+| asked | if not |
+|---|---|
+| the cluster serves `pods/resize` | NOT_SUPPORTED |
+| no container is restarted by it, unless the group tolerates that or the policy is InPlaceOnly | WOULD_RESTART |
+| every pod fits its node, other pods or not, and the node runs Linux | INFEASIBLE |
+| the quotas of the namespace have room for what the whole group asks for more | QUOTA_EXCEEDED |
+| the API server accepts every patch as a dry run | by the answer |
+
+What happens then:
+
+| failure | InPlaceOrRecreate | InPlaceOnly |
+|---|---|---|
+| none | Resizing | Resizing |
+| QUOTA_EXCEEDED | asked again later | asked again later |
+| any other | Recreate | Reverted: the set stops here |
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from kohort.groups.resize.plan import ResourceUpdatePolicy, phase_after_failure
+from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
+from kohort.kube import errors
+from kohort.objects.core import Node
+from kohort.objects.pods import Pod
+from kohort.objects.quantity import ZERO, Quantity
+from kohort.resources import amounts_of, limits, requests
+from kohort.rules.resource_edit import RESIZABLE
+
+
+class Refusal(StrEnum):
+    NOT_SUPPORTED = "NotSupported"
+    WOULD_RESTART = "WouldRestart"
+    INFEASIBLE = "Infeasible"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    REFUSED = "Refused"
+
+
+class PreflightFailure(msgspec.Struct, frozen=True):
+    refusal: Refusal
+    pod: str
+    detail: str
+    """Amounts, names or the words of the API server."""
+
+
+class Quota(msgspec.Struct, frozen=True):
+    name: str
+    hard: Mapping[str, Quantity]
+    used: Mapping[str, Quantity]
+
+
+class PodCheck(msgspec.Struct, frozen=True):
+    before: Pod
+    """As it runs."""
+    after: Pod
+    """With the new amounts."""
+    node: Node | None
+    restarts: tuple[str, ...] = ()
+    """Containers that their own resize policy would restart."""
+
+
+class GroupCheck(msgspec.Struct, frozen=True):
+    pods: Sequence[PodCheck]
+    quotas: Sequence[Quota]
+    policy: ResourceUpdatePolicy
+    restarts_recreate_group: bool
+    """The restart policy of the group recreates it when a container restarts."""
+
+
+def check_group(check: GroupCheck) -> PreflightFailure | None:
+    """The first reason why the group must not be touched, by what is known without asking the API server."""
+    for pod in check.pods:
+        failure = _restart_failure(check, pod) or _node_failure(pod)
+        if failure is not None:
+            return failure
+    return _quota_failure(check)
+
+
+def _restart_failure(check: GroupCheck, pod: PodCheck) -> PreflightFailure | None:
+    tolerated = not check.restarts_recreate_group or check.policy is ResourceUpdatePolicy.IN_PLACE_ONLY
+    if not pod.restarts or tolerated:
+        return None
+    return PreflightFailure(Refusal.WOULD_RESTART, pod.before.metadata.name, ", ".join(pod.restarts))
+
+
+def _node_failure(pod: PodCheck) -> PreflightFailure | None:
+    if pod.node is None:
+        return None
+    name = pod.before.metadata.name
+    system = pod.node.metadata.labels.get("kubernetes.io/os", "linux")
+    if system != "linux":
+        return PreflightFailure(Refusal.INFEASIBLE, name, f"node {pod.node.metadata.name} runs {system}")
+    allocatable = amounts_of(pod.node.status.allocatable)
+    wanted = requests(pod.after)
+    for resource in RESIZABLE:
+        if resource in allocatable and wanted.get(resource, ZERO) > allocatable[resource]:
+            detail = (
+                f"{wanted[resource]} {resource} requested, node {pod.node.metadata.name} has {allocatable[resource]}"
+            )
+            return PreflightFailure(Refusal.INFEASIBLE, name, detail)
+    return None
+
+
+def _quota_failure(check: GroupCheck) -> PreflightFailure | None:
+    """Kubernetes charges quotas pod by pod, so without this a group could stop half way."""
+    growth: dict[str, Quantity] = {}
+    for pod in check.pods:
+        for prefix, read in (("requests", requests), ("limits", limits)):
+            before, after = read(pod.before), read(pod.after)
+            for resource in RESIZABLE:
+                more = after.get(resource, ZERO) - before.get(resource, ZERO)
+                if more > ZERO:
+                    key = f"{prefix}.{resource}"
+                    growth[key] = growth.get(key, ZERO) + more
+    for quota in check.quotas:
+        for key, more in growth.items():
+            for name in (key, key.removeprefix("requests.")):
+                used = quota.used.get(name, ZERO)
+                if name in quota.hard and used + more > quota.hard[name]:
+                    detail = f"quota {quota.name}: {more} more {name}, {used} of {quota.hard[name]} used"
+                    return PreflightFailure(Refusal.QUOTA_EXCEEDED, check.pods[0].before.metadata.name, detail)
+    return None
+
+
+def failure_of_patch(pod: str, problem: errors.ApiError) -> PreflightFailure | None:
+    """What the API server's answer to a patch means; None if it is worth trying again as it is.
+
+    | answer | meaning |
+    |---|---|
+    | 404 about the subresource, 405 | the cluster cannot resize |
+    | 403 `exceeded quota` | the quota |
+    | 403 otherwise, 422 | refused: by a limit range, a policy, or the rules for pods |
+    | 404, 409, 429, 5xx | again |
+    """
+    if isinstance(problem, errors.MethodNotAllowed) or (
+        isinstance(problem, errors.NotFound) and "the server could not find the requested resource" in problem.message
+    ):
+        return PreflightFailure(Refusal.NOT_SUPPORTED, pod, "the cluster does not serve pods/resize")
+    if isinstance(problem, errors.Forbidden) and "exceeded quota" in problem.message:
+        return PreflightFailure(Refusal.QUOTA_EXCEEDED, pod, problem.message)
+    if isinstance(problem, errors.Forbidden | errors.Invalid | errors.BadRequest):
+        return PreflightFailure(Refusal.REFUSED, pod, problem.message)
+    return None
+
+
+_REASONS = {
+    Refusal.NOT_SUPPORTED: RevertReason.NOT_SUPPORTED,
+    Refusal.WOULD_RESTART: RevertReason.WOULD_RESTART,
+    Refusal.INFEASIBLE: RevertReason.INFEASIBLE,
+    Refusal.REFUSED: RevertReason.REFUSED,
+}
+
+
+def record_after_preflight(
+    policy: ResourceUpdatePolicy, failure: PreflightFailure | None, revision: str, now: float
+) -> ResizeRecord | None:
+    """What is recorded for a group that was asked about; None if it is asked about again later."""
+    if failure is None:
+        return ResizeRecord(revision, Phase.RESIZING, now)
+    if failure.refusal is Refusal.QUOTA_EXCEEDED:
+        return None
+    reason = _REASONS[failure.refusal]
+    return ResizeRecord(revision, phase_after_failure(policy, reason), now, reason, f"{failure.pod}: {failure.detail}")

@@ -1,0 +1,64 @@
+"""What is written down about a group whose resize is under way, on its leader pod.
+
+Amounts before and after are not recorded: they follow from the revision that the group carries and from the one that it
+is resized to, and both are stored. The record adds what no object shows: since when, and what was decided.
+
+| phase | meaning | next |
+|---|---|---|
+| Resizing | the pods get the amounts of `revision` | adopted, or Reverting |
+| Reverting | the pods get their old amounts back, because of `reason` | Reverted, or Recreate |
+| Reverted | all are back; with the policy InPlaceOnly the set stops here until its template changes | |
+| Recreate | all are back; with the policy InPlaceOrRecreate the group is recreated at the new revision | |
+
+A record about another revision than the wanted one is about an earlier edit: a group that was Resizing finishes or
+reverts first, every other phase is over.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from kohort.rules.group_labels import GROUP_RESIZE
+
+
+class Phase(StrEnum):
+    RESIZING = "Resizing"
+    REVERTING = "Reverting"
+    REVERTED = "Reverted"
+    RECREATE = "Recreate"
+
+
+class RevertReason(StrEnum):
+    INFEASIBLE = "Infeasible"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    NOT_SUPPORTED = "NotSupported"
+    WOULD_RESTART = "WouldRestart"
+    REFUSED = "Refused"
+    CONFLICT = "Conflict"
+    SUPERSEDED = "Superseded"
+
+
+class ResizeRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    revision: str
+    """Key of the revision that the group is resized to."""
+    phase: Phase
+    since: float
+    """When the resize of this group began, in seconds since the epoch."""
+    reason: RevertReason | None = None
+    message: str = ""
+    """Which pod, and what its node said."""
+
+
+def read_record(annotations: dict[str, str]) -> ResizeRecord | None:
+    """The record of a leader pod. One that cannot be read counts as none: the group is looked at anew."""
+    text = annotations.get(GROUP_RESIZE)
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=ResizeRecord)
+    except msgspec.DecodeError:
+        return None
+
+
+def write_record(record: ResizeRecord) -> str:
+    return msgspec.json.encode(record).decode()

@@ -1,0 +1,196 @@
+"""Can an edit of pod templates be carried out on running pods, because it changes nothing but cpu and memory?
+
+| the templates differ in | answer |
+|---|---|
+| cpu and memory of containers, sidecars or the pod as a whole | `InPlaceEdit` with the amounts before and after |
+| anything else | `RecreateEdit(OTHER_FIELDS)` |
+| a request or limit that is taken away | `RecreateEdit(AMOUNT_REMOVED)`: Kubernetes refuses that on a running pod |
+| cpu or memory of an ordinary init container | `RecreateEdit(INIT_CONTAINER)`: it has ended |
+| the quality of service that the amounts add up to | `RecreateEdit(QOS_CHANGED)`: it never changes on a running pod |
+
+Amounts are compared by value, so that `1000m` and `1` are equal. A limit without a request counts as both, as the API
+server stores it. Amounts that a template does not state (defaults of a LimitRange, sums at pod level) are left to the
+API server and never compared.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from kohort.objects.json_types import JsonObject
+from kohort.objects.pods import PodSpec
+from kohort.objects.quantity import Quantity
+from kohort.resources import CPU, MEMORY, QosClass, qos_class
+
+Side = Literal["requests", "limits"]
+Role = Literal["leader", "worker"]
+
+RESIZABLE: Final = (CPU, MEMORY)
+SIDES: Final[tuple[Side, ...]] = ("requests", "limits")
+POD: Final = ""
+"""The `container` of an amount that the pod states for itself as a whole."""
+
+
+class AmountField(NamedTuple):
+    """Where in a pod spec an amount stands."""
+
+    container: str
+    side: Side
+    resource: str
+
+    @property
+    def path(self) -> str:
+        owner = f"containers[{self.container}]" if self.container != POD else "spec"
+        return f"{owner}.resources.{self.side}.{self.resource}"
+
+
+StatedAmounts = Mapping[AmountField, Quantity]
+
+
+class AmountChange(msgspec.Struct, frozen=True):
+    """The amounts that a template states for a pod, before and after an edit."""
+
+    before: dict[AmountField, Quantity]
+    after: dict[AmountField, Quantity]
+
+    @property
+    def changed_fields(self) -> list[AmountField]:
+        return [field for field, amount in self.after.items() if self.before.get(field) != amount]
+
+    @property
+    def touches_pod_level(self) -> bool:
+        return any(field.container == POD for field in self.changed_fields)
+
+    @property
+    def reversed(self) -> "AmountChange":
+        return AmountChange(self.after, self.before)
+
+
+class RecreateReason(StrEnum):
+    OTHER_FIELDS = "OtherFields"
+    AMOUNT_REMOVED = "AmountRemoved"
+    INIT_CONTAINER = "InitContainer"
+    QOS_CHANGED = "QosChanged"
+
+
+class InPlaceEdit(msgspec.Struct, frozen=True):
+    """Only cpu and memory change, in a way that running pods can follow."""
+
+    leader: AmountChange
+    worker: AmountChange
+
+    def of(self, role: Role) -> AmountChange:
+        return self.leader if role == "leader" else self.worker
+
+
+class RecreateEdit(msgspec.Struct, frozen=True):
+    """Pods must be made anew."""
+
+    reason: RecreateReason
+    role: Role = "worker"
+    field: AmountField | None = None
+    """The amount that stands in the way, if it is one."""
+    qos_classes: tuple[QosClass, QosClass] | None = None
+    """Before and after, if they differ."""
+
+
+TemplateEdit = InPlaceEdit | RecreateEdit
+
+
+def classify_template_edit(before: JsonObject, after: JsonObject) -> TemplateEdit:
+    """What an edit of `spec.leaderWorkerTemplate` needs. Both sides in the canonical form of a revision."""
+    if _without_amounts(before) != _without_amounts(after):
+        return RecreateEdit(RecreateReason.OTHER_FIELDS)
+    changes: dict[Role, AmountChange] = {}
+    for role in ("leader", "worker"):
+        specs = pod_spec_of(before, role), pod_spec_of(after, role)
+        obstacle = _obstacle(role, *specs)
+        if obstacle is not None:
+            return obstacle
+        changes[role] = AmountChange(stated_amounts(specs[0]), stated_amounts(specs[1]))
+    return InPlaceEdit(changes["leader"], changes["worker"])
+
+
+def pod_spec_of(template: JsonObject, role: Role) -> JsonObject:
+    """The pod spec of a role; leaders without a template of their own are made like workers."""
+    own = template.get("leaderTemplate") if role == "leader" else None
+    pod_template: JsonObject = own or template.get("workerTemplate") or {}
+    spec: JsonObject = pod_template.get("spec") or {}
+    return spec
+
+
+def stated_amounts(spec: JsonObject) -> dict[AmountField, Quantity]:
+    """Cpu and memory that a pod spec states, for the pod and for every container that runs as long as the pod."""
+    amounts = dict(_amounts(POD, spec.get("resources")))
+    for container in (*_sidecars(spec), *(spec.get("containers") or ())):
+        amounts.update(_amounts(container["name"], container.get("resources")))
+        for resource in RESIZABLE:
+            limit = amounts.get(AmountField(container["name"], "limits", resource))
+            if limit is not None:
+                amounts.setdefault(AmountField(container["name"], "requests", resource), limit)
+    return amounts
+
+
+def _amounts(container: str, resources: JsonObject | None) -> Iterator[tuple[AmountField, Quantity]]:
+    for side in SIDES:
+        for resource, written in ((resources or {}).get(side) or {}).items():
+            if resource in RESIZABLE:
+                yield AmountField(container, side, resource), Quantity.parse(written)
+
+
+def _sidecars(spec: JsonObject) -> list[JsonObject]:
+    return [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+
+
+def _ordinary_init_containers(spec: JsonObject) -> list[JsonObject]:
+    return [one for one in spec.get("initContainers") or () if one.get("restartPolicy") != "Always"]
+
+
+def _obstacle(role: Role, before: JsonObject, after: JsonObject) -> RecreateEdit | None:
+    for old, new in zip(_ordinary_init_containers(before), _ordinary_init_containers(after), strict=True):
+        stated = dict(_amounts(old["name"], old.get("resources"))), dict(_amounts(new["name"], new.get("resources")))
+        if stated[0] != stated[1]:
+            changed = next(field for field in (*stated[0], *stated[1]) if stated[0].get(field) != stated[1].get(field))
+            return RecreateEdit(RecreateReason.INIT_CONTAINER, role, changed)
+    removed = [field for field in stated_amounts(before) if field not in stated_amounts(after)]
+    if removed:
+        return RecreateEdit(RecreateReason.AMOUNT_REMOVED, role, removed[0])
+    classes = _qos_class(before), _qos_class(after)
+    if classes[0] != classes[1]:
+        return RecreateEdit(RecreateReason.QOS_CHANGED, role, qos_classes=classes)
+    return None
+
+
+def _qos_class(spec: JsonObject) -> QosClass:
+    """The class of the pods that this spec makes, with requests filled in from limits as the API server does it."""
+    completed = copy.deepcopy({key: spec[key] for key in ("containers", "initContainers", "resources") if key in spec})
+    holders = [*(completed.get("containers") or ()), *(completed.get("initContainers") or ())]
+    for holder in (*holders, *([completed] if completed.get("resources") else [])):
+        resources = holder.get("resources") or {}
+        if resources.get("limits"):
+            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+    return qos_class(msgspec.convert(completed, PodSpec))
+
+
+def _without_amounts(template: JsonObject) -> JsonObject:
+    """The template without the amounts that can change on running pods."""
+    rest = copy.deepcopy(template)
+    for name in ("leaderTemplate", "workerTemplate"):
+        spec = (rest.get(name) or {}).get("spec") or {}
+        for holder in (spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+            _remove_amounts(holder)
+    return rest
+
+
+def _remove_amounts(holder: JsonObject) -> None:
+    resources = holder.pop("resources", None) or {}
+    kept: JsonObject = {key: value for key, value in resources.items() if key not in SIDES}
+    for side in SIDES:
+        others = {name: value for name, value in (resources.get(side) or {}).items() if name not in RESIZABLE}
+        if others:
+            kept[side] = others
+    if kept:
+        holder["resources"] = kept

@@ -1,0 +1,349 @@
+"""Groups whose resources change in place, on a whole cluster in this process: rows GR1 to GR16 of the specification."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tests.builders import LeaderWorkerSet, lws, pod
+
+from kohort.kube.request_encoding import PatchType
+from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, NODES, PODS, STATEFUL_SETS, Resource
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rules import group_labels
+from kohort.testing import Cluster
+
+NAMESPACE = "default"
+QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
+
+
+@asynccontextmanager
+async def cluster_with_groups(nodes: int = 8) -> AsyncIterator[Cluster]:
+    async with Cluster(parts=("workloads", "scheduler", "operator"), nodes=nodes) as cluster:
+        yield cluster
+
+
+def template(cpu: str = "100m", memory: str = "128Mi", **container: Json) -> JsonObject:
+    resources = {"requests": {"cpu": cpu, "memory": memory}}
+    return pod().containers({"name": "main", "image": "model", "resources": resources, **container})
+
+
+def resizable(policy: str = "InPlaceOrRecreate", deadline: int = 420, **container: Json) -> LeaderWorkerSet:
+    strategy = {"type": "RollingUpdate", "resourceUpdatePolicy": policy, "resourceUpdateDeadlineSeconds": deadline}
+    return lws("llm").replicas(1).size(4).workers(template(**container)).but("spec.rolloutStrategy", strategy)
+
+
+async def create(cluster: Cluster, subject: JsonObject, groups: int = 1) -> None:
+    await cluster.client.create(LEADER_WORKER_SETS, subject, NAMESPACE)
+    await cluster.until(lambda: available(cluster, groups))
+
+
+async def edit(cluster: Cluster, cpu: str = "200m", memory: str = "128Mi", **container: Json) -> None:
+    body = {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": template(cpu, memory, **container)["spec"]}}}}
+    await cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, body)
+
+
+def group_set(cluster: Cluster) -> JsonObject:
+    found = cluster.find(LEADER_WORKER_SETS, "llm", NAMESPACE)
+    assert found is not None
+    return found
+
+
+def status(cluster: Cluster) -> JsonObject:
+    found: JsonObject = group_set(cluster).get("status") or {}
+    return found
+
+
+def condition(cluster: Cluster, type: str) -> JsonObject:
+    return next((one for one in status(cluster).get("conditions", []) if one["type"] == type), {})
+
+
+def available(cluster: Cluster, groups: int = 1) -> bool:
+    found = group_set(cluster)
+    counted = [(found.get("status") or {}).get(key, 0) for key in ("readyReplicas", "updatedReplicas")]
+    seen = (found.get("status") or {}).get("observedGeneration") == found["metadata"]["generation"]
+    return counted == [groups] * 2 and seen and condition(cluster, "Available").get("status") == "True"
+
+
+def resized(cluster: Cluster, groups: int = 1) -> bool:
+    return available(cluster, groups) and condition(cluster, "ResizeInProgress").get("reason") == "Completed"
+
+
+def pods(cluster: Cluster) -> dict[str, JsonObject]:
+    return {one["metadata"]["name"]: one for one in cluster.objects(PODS, NAMESPACE)}
+
+
+def uids(cluster: Cluster) -> dict[str, str]:
+    return {name: one["metadata"]["uid"] for name, one in pods(cluster).items()}
+
+
+def cpu_of(cluster: Cluster, name: str) -> str:
+    cpu: str = pods(cluster)[name]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return cpu
+
+
+def cpus(cluster: Cluster) -> set[str]:
+    return {cpu_of(cluster, name) for name in pods(cluster)}
+
+
+def restarts(cluster: Cluster) -> int:
+    return sum(one["restartCount"] for each in pods(cluster).values() for one in each["status"]["containerStatuses"])
+
+
+def revision_labels(cluster: Cluster) -> set[str]:
+    return {one["metadata"]["labels"][group_labels.REVISION] for one in pods(cluster).values()}
+
+
+async def order(cluster: Cluster, name: str, **orders: str) -> None:
+    annotations = {f"simulation.kohort.dev/{key.replace('_', '-')}": value for key, value in orders.items()}
+    await cluster.client.patch(PODS, name, NAMESPACE, {"metadata": {"annotations": annotations}})
+
+
+async def test_gr1_a_group_gets_other_resources_without_a_new_pod() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable())
+        before = uids(cluster)
+        await edit(cluster)
+        await cluster.until(lambda: resized(cluster))
+        assert cpus(cluster) == {"200m"}
+        assert uids(cluster) == before
+        assert restarts(cluster) == 0
+        assert revision_labels(cluster) == {status(cluster)["updateRevision"]}
+
+
+async def test_gr11_nothing_is_left_of_the_adoption() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable().replicas(2), 2)
+        before = uids(cluster)
+        await edit(cluster)
+        await cluster.until(lambda: resized(cluster, 2))
+        await cluster.settle()
+        assert uids(cluster) == before
+        for one in cluster.objects(STATEFUL_SETS, NAMESPACE):
+            assert one["status"]["currentRevision"] == one["status"]["updateRevision"]
+            assert one["spec"]["updateStrategy"].get("rollingUpdate", {}).get("partition", 0) == 0
+        for one in pods(cluster).values():
+            assert group_labels.GROUP_RESIZE not in one["metadata"].get("annotations", {})
+
+
+async def test_a_policy_of_recreate_recreates() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable("Recreate"))
+        before = uids(cluster)
+        await edit(cluster)
+        await cluster.until(lambda: available(cluster) and cpus(cluster) == {"200m"})
+        assert not set(uids(cluster).values()) & set(before.values())
+
+
+async def test_gr2_a_deferred_pod_is_waited_for() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable())
+        before = uids(cluster)
+        await order(cluster, "llm-0-2", resize="deferred", resize_message="no room")
+        await edit(cluster)
+        await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "Deferred")
+        assert "llm-0-2 is deferred: no room" in status(cluster)["resize"]["message"]
+        assert condition(cluster, "Available")["status"] == "False"
+        assert status(cluster)["resize"]["groups"]["deferred"] == 1
+        await order(cluster, "llm-0-2", resize="accept")
+        await cluster.until(lambda: resized(cluster))
+        assert uids(cluster) == before
+
+
+async def test_gr3_beyond_the_deadline_the_group_is_recreated() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable(deadline=60))
+        before = uids(cluster)
+        await order(cluster, "llm-0-2", resize="deferred")
+        await edit(cluster)
+        await cluster.until(lambda: available(cluster) and cpus(cluster) == {"200m"})
+        assert not set(uids(cluster).values()) & set(before.values())
+
+
+async def test_beyond_the_deadline_in_place_only_stops_at_the_old_resources() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable("InPlaceOnly", deadline=60))
+        before = uids(cluster)
+        await order(cluster, "llm-0-2", resize="deferred")
+        await edit(cluster)
+        await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "DeadlineExceeded")
+        await cluster.settle()
+        assert condition(cluster, "ResizeInProgress")["status"] == "False"
+        assert status(cluster)["resize"]["state"] == "Stopped"
+        assert uids(cluster) == before
+        assert cpus(cluster) == {"100m"}
+
+
+async def test_gr4_a_node_that_is_too_small_is_noticed_before_the_first_write() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable("InPlaceOnly"))
+        generations = {name: one["metadata"]["generation"] for name, one in pods(cluster).items()}
+        await edit(cluster, cpu="1000")
+        await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "Infeasible")
+        await cluster.settle()
+        assert {name: one["metadata"]["generation"] for name, one in pods(cluster).items()} == generations
+
+
+async def test_gr5_a_quota_that_lacks_room_for_the_whole_group_stops_it_before_the_first_write() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable())
+        quota = {"metadata": {"name": "team"}, "spec": {"hard": {"requests.cpu": "650m"}}}
+        await cluster.client.create(QUOTAS, quota, NAMESPACE)
+        await asyncio.sleep(10)
+        await edit(cluster)
+        await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "QuotaExceeded")
+        assert cpus(cluster) == {"100m"}
+        await cluster.client.patch(QUOTAS, "team", NAMESPACE, {"spec": {"hard": {"requests.cpu": "800m"}}})
+        await cluster.until(lambda: resized(cluster))
+        assert cpus(cluster) == {"200m"}
+
+
+async def test_gr6_a_pod_that_fails_gets_its_old_resources_back() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable("InPlaceOnly", deadline=60))
+        await order(cluster, "llm-0-1", resize="error", resize_message="memory in use")
+        await edit(cluster, cpu="100m", memory="64Mi")
+        await cluster.until(lambda: status(cluster).get("resize", {}).get("state") == "Reverting")
+        await order(cluster, "llm-0-1", resize="accept")
+        await cluster.until(lambda: status(cluster).get("resize", {}).get("state") == "Stopped")
+        memory = {one["spec"]["containers"][0]["resources"]["requests"]["memory"] for one in pods(cluster).values()}
+        assert memory == {"128Mi"}
+
+
+async def test_gr7_a_container_that_must_restart_means_an_ordinary_roll() -> None:
+    async with cluster_with_groups() as cluster:
+        restarting = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+        await create(cluster, resizable(resizePolicy=restarting))
+        before = uids(cluster)
+        await edit(cluster, resizePolicy=restarting)
+        await cluster.until(lambda: available(cluster) and cpus(cluster) == {"200m"})
+        assert not set(uids(cluster).values()) & set(before.values())
+
+
+async def test_expected_restarts_do_not_recreate_a_group() -> None:
+    async with cluster_with_groups() as cluster:
+        restarting = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+        await create(cluster, resizable("InPlaceOnly", resizePolicy=restarting))
+        before = uids(cluster)
+        await edit(cluster, resizePolicy=restarting)
+        await cluster.until(lambda: resized(cluster))
+        await cluster.settle()
+        assert uids(cluster) == before
+        assert restarts(cluster) == 4
+
+
+async def test_gr9_an_operator_that_is_killed_goes_on() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable())
+        before = uids(cluster)
+        await order(cluster, "llm-0-3", resize="deferred")
+        await edit(cluster)
+        await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "Deferred")
+        await cluster.parts["operator"].crash()
+        await order(cluster, "llm-0-3", resize="accept")
+        await cluster.parts["operator"].restart()
+        await cluster.until(lambda: resized(cluster))
+        assert uids(cluster) == before
+
+
+async def test_gr10_a_worker_that_is_lost_midway_is_replaced_and_resized() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable().restart("None"))
+        await order(cluster, "llm-0-3", resize="deferred")
+        await edit(cluster)
+        await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "Deferred")
+        before = uids(cluster)
+        await cluster.client.delete(PODS, "llm-0-3", NAMESPACE)
+        await cluster.until(lambda: resized(cluster))
+        after = uids(cluster)
+        assert cpus(cluster) == {"200m"}
+        assert {name for name in after if after[name] != before[name]} == {"llm-0-3"}
+
+
+async def test_gr12_a_pod_that_is_lost_afterwards_comes_back_at_the_new_size() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable())
+        await edit(cluster)
+        await cluster.until(lambda: resized(cluster))
+        await cluster.client.delete(PODS, "llm-0", NAMESPACE)
+        await cluster.settle()
+        await cluster.until(lambda: available(cluster))
+        assert cpus(cluster) == {"200m"}
+
+
+async def test_gr15_another_quality_of_service_means_an_ordinary_roll() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable())
+        before = uids(cluster)
+        resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+        await edit(cluster, resources=resources)
+        await cluster.until(lambda: available(cluster) and cpus(cluster) == {"1"})
+        assert not set(uids(cluster).values()) & set(before.values())
+
+
+async def test_gr16_shrinking_comes_before_growing() -> None:
+    async with cluster_with_groups(nodes=1) as cluster:
+        (node,) = cluster.objects(NODES)
+        room = int(node["status"]["allocatable"]["cpu"])
+        small, large = str(room - 5), "1"
+        await create(cluster, resizable().size(2).leader(template(small)).workers(template(large)))
+        before = uids(cluster)
+        template_edit = {
+            "leaderTemplate": {"spec": template(large)["spec"]},
+            "workerTemplate": {"spec": template(small)["spec"]},
+        }
+        await cluster.client.patch(
+            LEADER_WORKER_SETS, "llm", NAMESPACE, {"spec": {"leaderWorkerTemplate": template_edit}}
+        )
+        await cluster.until(lambda: resized(cluster))
+        assert uids(cluster) == before
+        assert cpus(cluster) == {small, large}
+
+
+async def test_groups_are_resized_from_the_highest_index_down_to_the_partition() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable().replicas(3).size(2).partition(1), 3)
+        await edit(cluster)
+        await cluster.until(lambda: status(cluster).get("updatedReplicas") == 2)
+        await cluster.settle()
+        sizes = {
+            name: one["spec"]["containers"][0]["resources"]["requests"]["cpu"] for name, one in pods(cluster).items()
+        }
+        assert {name for name, cpu in sizes.items() if cpu == "100m"} == {"llm-0", "llm-0-1"}
+
+
+async def test_undo_is_in_place_too() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable())
+        before, first = uids(cluster), status(cluster)["updateRevision"]
+        await edit(cluster)
+        await cluster.until(lambda: resized(cluster))
+        await edit(cluster, cpu="100m")
+        await cluster.until(lambda: resized(cluster) and status(cluster)["updateRevision"] == first)
+        assert cpus(cluster) == {"100m"}
+        assert uids(cluster) == before
+        assert len(cluster.objects(CONTROLLER_REVISIONS, NAMESPACE)) >= 2
+
+
+async def test_another_edit_midway_reverts_first() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable())
+        before = uids(cluster)
+        await order(cluster, "llm-0-2", resize="deferred")
+        await edit(cluster, cpu="200m")
+        await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "Deferred")
+        await order(cluster, "llm-0-2", resize="accept")
+        await edit(cluster, cpu="300m")
+        await cluster.until(lambda: resized(cluster) and cpus(cluster) == {"300m"})
+        assert uids(cluster) == before
+
+
+async def test_amounts_of_someone_else_are_reported_and_kept() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable("InPlaceOnly"))
+        by_hand = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "150m"}}}]}}
+        await cluster.client.patch(PODS, "llm-0-1", NAMESPACE, by_hand, PatchType.STRATEGIC, "resize")
+        await cluster.until(lambda: condition(cluster, "ResizeConflict").get("status") == "True")
+        assert "llm-0-1: containers[main].resources.requests.cpu" in condition(cluster, "ResizeConflict")["message"]
+        await edit(cluster)
+        await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "Conflict")
+        assert cpus(cluster) == {"100m", "150m"}

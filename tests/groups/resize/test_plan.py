@@ -1,0 +1,230 @@
+"""What is done next with the groups of a set: the table of the module, and what holds for any set."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.groups.resize.plan import (
+    AdoptGroup,
+    CheckGroup,
+    GroupView,
+    MarkGroup,
+    PodView,
+    ResizePods,
+    ResourceUpdatePolicy,
+    RevertPods,
+    SetView,
+    plan_group_resizes,
+)
+from kohort.groups.resize.pod_progress import PodProgress, Progress
+from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
+from kohort.rules.resource_edit import AmountChange, AmountField, InPlaceEdit, RecreateEdit, RecreateReason
+
+EDIT = InPlaceEdit(AmountChange({}, {}), AmountChange({}, {}))
+OTHER = RecreateEdit(RecreateReason.OTHER_FIELDS)
+OR_RECREATE, ONLY = ResourceUpdatePolicy.IN_PLACE_OR_RECREATE, ResourceUpdatePolicy.IN_PLACE_ONLY
+NEW, OLD = "new", "old"
+NOW = 1000.0
+
+
+def pod(name: str, forward: Progress, backward: Progress = Progress.COMPLETE, *, shrinks: bool = False) -> PodView:
+    conflict = AmountField("main", "requests", "cpu") if forward is Progress.CONFLICT else None
+    return PodView(name, name.endswith("-0"), shrinks, PodProgress(forward, conflict=conflict), PodProgress(backward))
+
+
+def group(index: int = 0, *pods: PodView, phase: Phase | None = None, **more: object) -> GroupView:
+    record = ResizeRecord(NEW, phase, NOW - 10) if phase is not None else None
+    fields: dict[str, object] = {"revision": OLD, "edit": EDIT, "whole": True, "ready": True, "record": record}
+    members = pods or (pod("g-0", Progress.NOT_SENT), pod("g-1", Progress.NOT_SENT))
+    return GroupView(index=index, pods=members, **{**fields, **more})  # type: ignore[arg-type]
+
+
+def view(*groups: GroupView, policy: ResourceUpdatePolicy = OR_RECREATE, concurrency: int = 1) -> SetView:
+    return SetView(NEW, policy, 0, concurrency, 60.0, NOW, groups)
+
+
+def test_the_highest_group_begins() -> None:
+    found = plan_group_resizes(view(group(0), group(1), group(2)))
+    assert found.actions == (CheckGroup(2),)
+    assert found.lowest_partition == 3
+    assert found.state == "Preflight"
+
+
+def test_no_group_begins_while_as_many_as_allowed_are_under_way() -> None:
+    busy = group(2, pod("g-0", Progress.ACTUATING), phase=Phase.RESIZING)
+    assert plan_group_resizes(view(group(1), busy)).actions == ()
+    assert plan_group_resizes(view(group(1), busy, concurrency=2)).actions == (CheckGroup(1),)
+
+
+def test_groups_below_the_partition_are_left_alone() -> None:
+    held = SetView(NEW, OR_RECREATE, 2, 1, 60.0, NOW, (group(0), group(1)))
+    found = plan_group_resizes(held)
+    assert (found.actions, found.lowest_partition, found.state) == ((), 0, "")
+
+
+def test_what_shrinks_goes_first_and_the_leader_is_the_first_to_shrink() -> None:
+    pods = (pod("g-1", Progress.NOT_SENT, shrinks=True), pod("g-0", Progress.NOT_SENT, shrinks=True))
+    growing = pod("g-2", Progress.NOT_SENT)
+    found = plan_group_resizes(view(group(0, *pods, growing, phase=Phase.RESIZING)))
+    assert found.actions == (ResizePods(0, ("g-0", "g-1")),)
+
+
+def test_growth_waits_for_what_shrinks() -> None:
+    shrinking = pod("g-0", Progress.ACTUATING, shrinks=True)
+    found = plan_group_resizes(view(group(0, shrinking, pod("g-1", Progress.NOT_SENT), phase=Phase.RESIZING)))
+    assert found.actions == ()
+
+
+def test_the_leader_is_the_last_to_grow() -> None:
+    found = plan_group_resizes(view(group(phase=Phase.RESIZING)))
+    assert found.actions == (ResizePods(0, ("g-1", "g-0")),)
+
+
+def test_a_group_that_is_through_is_adopted_when_it_is_ready() -> None:
+    done = (pod("g-0", Progress.COMPLETE), pod("g-1", Progress.COMPLETE))
+    assert plan_group_resizes(view(group(0, *done, phase=Phase.RESIZING))).actions == (AdoptGroup(0),)
+    assert plan_group_resizes(view(group(0, *done, phase=Phase.RESIZING, ready=False))).actions == ()
+
+
+def test_an_infeasible_pod_reverts_its_group() -> None:
+    found = plan_group_resizes(view(group(0, pod("g-0", Progress.INFEASIBLE), phase=Phase.RESIZING)))
+    (mark,) = found.actions
+    assert isinstance(mark, MarkGroup) and mark.record is not None
+    assert (mark.record.phase, mark.record.reason) == (Phase.REVERTING, RevertReason.INFEASIBLE)
+
+
+def test_a_deferred_pod_is_waited_for_until_the_deadline() -> None:
+    deferred = pod("g-0", Progress.DEFERRED)
+    waiting = plan_group_resizes(view(group(0, deferred, phase=Phase.RESIZING)))
+    assert waiting.actions == ()
+    assert waiting.look_again_after == 50.0
+    late = group(0, deferred, record=ResizeRecord(NEW, Phase.RESIZING, NOW - 61))
+    (mark,) = plan_group_resizes(view(late)).actions
+    assert isinstance(mark, MarkGroup) and mark.record is not None
+    assert mark.record.reason is RevertReason.DEADLINE_EXCEEDED
+
+
+def test_a_group_is_reverted_pod_by_pod() -> None:
+    pods = (pod("g-0", Progress.COMPLETE, Progress.NOT_SENT), pod("g-1", Progress.NOT_SENT, Progress.COMPLETE))
+    assert plan_group_resizes(view(group(0, *pods, phase=Phase.REVERTING))).actions == (RevertPods(0, ("g-0",)),)
+
+
+def reverted(policy: ResourceUpdatePolicy, reason: RevertReason) -> Phase | None:
+    back = pod("g-0", Progress.NOT_SENT, Progress.COMPLETE)
+    record = ResizeRecord(NEW, Phase.REVERTING, NOW, reason)
+    (mark,) = plan_group_resizes(view(group(0, back, record=record), policy=policy)).actions
+    assert isinstance(mark, MarkGroup)
+    return None if mark.record is None else mark.record.phase
+
+
+def test_what_becomes_of_a_group_that_was_reverted() -> None:
+    assert reverted(OR_RECREATE, RevertReason.INFEASIBLE) is Phase.RECREATE
+    assert reverted(ONLY, RevertReason.INFEASIBLE) is Phase.REVERTED
+    assert reverted(OR_RECREATE, RevertReason.CONFLICT) is Phase.REVERTED
+    assert reverted(OR_RECREATE, RevertReason.SUPERSEDED) is None
+
+
+def test_a_group_that_is_recreated_is_left_to_the_roll() -> None:
+    found = plan_group_resizes(view(group(1, phase=Phase.RECREATE), group(0)))
+    assert found.lowest_partition == 1
+    assert found.actions == (CheckGroup(0),)
+    assert found.counts.recreated == 1
+
+
+def test_after_a_stop_no_group_begins() -> None:
+    found = plan_group_resizes(view(group(1, phase=Phase.REVERTED), group(0), policy=ONLY))
+    assert found.actions == ()
+    assert (found.state, found.lowest_partition) == ("Stopped", 2)
+
+
+def test_another_revision_reverts_a_group_under_way() -> None:
+    record = ResizeRecord("earlier", Phase.RESIZING, NOW)
+    (mark,) = plan_group_resizes(view(group(0, record=record))).actions
+    assert isinstance(mark, MarkGroup) and mark.record is not None
+    assert (mark.record.phase, mark.record.reason) == (Phase.REVERTING, RevertReason.SUPERSEDED)
+
+
+def test_a_record_about_an_earlier_revision_is_removed() -> None:
+    record = ResizeRecord("earlier", Phase.REVERTED, NOW)
+    assert plan_group_resizes(view(group(0, record=record))).actions == (MarkGroup(0, None),)
+
+
+def test_a_broken_group_is_recreated_for_nothing() -> None:
+    (mark,) = plan_group_resizes(view(group(0, ready=False, broken=True))).actions
+    assert isinstance(mark, MarkGroup) and mark.record is not None
+    assert mark.record.phase is Phase.RECREATE
+
+
+def test_amounts_of_others_are_reported() -> None:
+    found = plan_group_resizes(view(group(0, pod("g-1", Progress.CONFLICT)), policy=ONLY))
+    assert found.actions == ()
+    assert [(one.pod, one.field) for one in found.conflicts] == [("g-1", "containers[main].resources.requests.cpu")]
+
+
+def test_groups_that_need_new_pods_are_left_to_the_roll() -> None:
+    found = plan_group_resizes(view(group(0, edit=OTHER)))
+    assert (found.actions, found.lowest_partition) == ((), 0)
+
+
+progress = st.sampled_from(list(Progress))
+pods = st.builds(pod, st.sampled_from(["g-0", "g-1", "g-2"]), progress, progress, shrinks=st.booleans())
+records = st.none() | st.builds(
+    ResizeRecord,
+    st.sampled_from([NEW, "earlier"]),
+    st.sampled_from(list(Phase)),
+    st.floats(NOW - 200, NOW),
+    st.none() | st.sampled_from(list(RevertReason)),
+)
+
+
+@st.composite
+def sets(draw: st.DrawFn) -> SetView:
+    count = draw(st.integers(0, 5))
+    groups = []
+    for index in range(count):
+        revision = draw(st.sampled_from([OLD, NEW]))
+        edit: InPlaceEdit | RecreateEdit | None = None
+        if revision == OLD:
+            edit = EDIT if draw(st.booleans()) else OTHER
+        members = draw(st.lists(pods, min_size=1, max_size=3))
+        groups.append(
+            GroupView(
+                index,
+                revision,
+                edit,
+                members,
+                draw(st.booleans()),
+                draw(st.booleans()),
+                draw(st.booleans()),
+                draw(records),
+            )
+        )
+    policy = draw(st.sampled_from(list(ResourceUpdatePolicy)))
+    return SetView(NEW, policy, draw(st.integers(0, 5)), draw(st.integers(1, 3)), 60.0, NOW, groups)
+
+
+@given(sets())
+def test_for_any_set(one: SetView) -> None:
+    found = plan_group_resizes(one)
+    groups = {group.index: group for group in one.groups}
+    under_way = [
+        group
+        for group in one.groups
+        if group.index >= one.partition
+        and group.record is not None
+        and group.record.phase in (Phase.RESIZING, Phase.REVERTING)
+    ]
+    begun = [action for action in found.actions if isinstance(action, CheckGroup)]
+    assert not begun or len(begun) + len(under_way) <= one.concurrency
+    for action in found.actions:
+        group = groups[action.index]
+        assert action.index >= one.partition
+        if isinstance(action, CheckGroup | ResizePods | AdoptGroup):
+            assert one.policy is not ResourceUpdatePolicy.RECREATE
+            assert found.lowest_partition > action.index, "the roll must not reach a group under way"
+        if isinstance(action, AdoptGroup):
+            assert group.ready and group.whole
+            assert all(pod.forward.progress is Progress.COMPLETE for pod in group.pods)
+        if isinstance(action, ResizePods):
+            chosen = [pod for pod in group.pods if pod.name in action.pods]
+            assert chosen and not any(pod.forward.progress is Progress.INFEASIBLE for pod in group.pods)
+    assert len({action.index for action in found.actions}) == len(found.actions), "one action per group and pass"

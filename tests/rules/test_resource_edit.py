@@ -1,0 +1,168 @@
+"""Whether an edit of templates can be carried out on running pods."""
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.quantity import Quantity
+from kohort.rules.resource_edit import (
+    POD,
+    AmountField,
+    InPlaceEdit,
+    RecreateEdit,
+    RecreateReason,
+    classify_template_edit,
+    stated_amounts,
+)
+
+
+def template(*, size: int = 2, leader: JsonObject | None = None, **worker: Json) -> JsonObject:
+    found: JsonObject = {"size": size, "workerTemplate": {"spec": spec(**worker)}}
+    return found if leader is None else {**found, "leaderTemplate": {"spec": leader}}
+
+
+def spec(
+    requests: JsonObject | None = None,
+    limits: JsonObject | None = None,
+    image: str = "model",
+    pod: JsonObject | None = None,
+    init: list[JsonObject] | None = None,
+) -> JsonObject:
+    resources = {key: value for key, value in (("requests", requests), ("limits", limits)) if value}
+    found: JsonObject = {"containers": [{"name": "main", "image": image, "resources": resources}]}
+    if pod is not None:
+        found["resources"] = pod
+    if init is not None:
+        found["initContainers"] = init
+    return found
+
+
+def amount(container: str, side: str, resource: str) -> AmountField:
+    return AmountField(container, side, resource)  # type: ignore[arg-type]
+
+
+def test_other_amounts_of_a_container_are_an_edit_in_place() -> None:
+    found = classify_template_edit(template(requests={"cpu": "1"}), template(requests={"cpu": "2"}))
+    assert isinstance(found, InPlaceEdit)
+    field = amount("main", "requests", "cpu")
+    assert found.worker.changed_fields == [field]
+    assert (found.worker.before[field], found.worker.after[field]) == (Quantity.parse("1"), Quantity.parse("2"))
+    assert found.leader == found.worker
+
+
+def test_leaders_have_a_template_of_their_own() -> None:
+    before = template(requests={"cpu": "1"}, leader=spec(requests={"cpu": "1"}))
+    after = template(requests={"cpu": "1"}, leader=spec(requests={"cpu": "4"}))
+    found = classify_template_edit(before, after)
+    assert isinstance(found, InPlaceEdit)
+    assert found.of("worker").changed_fields == []
+    assert found.of("leader").changed_fields == [amount("main", "requests", "cpu")]
+
+
+def test_a_limit_without_a_request_counts_as_both() -> None:
+    found = stated_amounts(spec(limits={"cpu": "2"}))
+    assert found == {
+        amount("main", "limits", "cpu"): Quantity.parse("2"),
+        amount("main", "requests", "cpu"): Quantity.parse("2"),
+    }
+
+
+def test_accelerators_and_ordinary_init_containers_are_not_stated() -> None:
+    init = [{"name": "load", "resources": {"requests": {"cpu": "1"}}}]
+    assert stated_amounts(spec(limits={"nvidia.com/gpu": "8"}, init=init)) == {}
+
+
+def test_sidecars_and_the_pod_as_a_whole_are_stated() -> None:
+    init = [{"name": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}]
+    found = stated_amounts(spec(pod={"limits": {"memory": "1Gi"}}, init=init))
+    assert set(found) == {amount("proxy", "requests", "cpu"), amount(POD, "limits", "memory")}
+    assert amount(POD, "limits", "memory").path == "spec.resources.limits.memory"
+
+
+GUARANTEED = {"cpu": "2", "memory": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        (template(image="a"), template(image="b"), RecreateReason.OTHER_FIELDS),
+        (template(size=2), template(size=3), RecreateReason.OTHER_FIELDS),
+        (
+            template(limits={"nvidia.com/gpu": "1"}),
+            template(limits={"nvidia.com/gpu": "2"}),
+            RecreateReason.OTHER_FIELDS,
+        ),
+        (
+            template(requests={"cpu": "1"}, limits={"cpu": "2"}),
+            template(requests={"cpu": "1"}),
+            RecreateReason.AMOUNT_REMOVED,
+        ),
+        (
+            template(init=[{"name": "load", "resources": {"requests": {"cpu": "1"}}}]),
+            template(init=[{"name": "load", "resources": {"requests": {"cpu": "2"}}}]),
+            RecreateReason.INIT_CONTAINER,
+        ),
+        (
+            template(requests={"cpu": "1", "memory": "1Gi"}),
+            template(requests=GUARANTEED, limits=GUARANTEED),
+            RecreateReason.QOS_CHANGED,
+        ),
+        (template(), template(requests={"cpu": "1"}), RecreateReason.QOS_CHANGED),
+    ],
+)
+def test_pods_must_be_made_anew(before: JsonObject, after: JsonObject, reason: RecreateReason) -> None:
+    found = classify_template_edit(before, after)
+    assert isinstance(found, RecreateEdit)
+    assert found.reason is reason
+
+
+def test_amounts_are_compared_by_value() -> None:
+    found = classify_template_edit(template(requests={"cpu": "1000m"}), template(requests={"cpu": "1"}))
+    assert isinstance(found, InPlaceEdit)
+    assert found.worker.changed_fields == []
+
+
+def test_the_way_back_is_the_change_reversed() -> None:
+    found = classify_template_edit(template(requests={"cpu": "1"}), template(requests={"cpu": "2"}))
+    back = classify_template_edit(template(requests={"cpu": "2"}), template(requests={"cpu": "1"}))
+    assert isinstance(found, InPlaceEdit) and isinstance(back, InPlaceEdit)
+    assert found.worker.reversed == back.worker
+
+
+quantities = st.sampled_from(["100m", "1", "2", "1Gi", "2Gi"])
+blocks = st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), quantities, max_size=3)
+templates = st.builds(
+    lambda requests, limits, whole, image: template(requests=requests, limits=limits, image=image, pod=whole),
+    blocks,
+    blocks,
+    st.none() | st.fixed_dictionaries({"requests": blocks}),
+    st.sampled_from(["a", "b"]),
+)
+
+
+@given(templates, templates)
+def test_an_edit_in_place_changes_nothing_but_cpu_and_memory(before: JsonObject, after: JsonObject) -> None:
+    untouched = copy.deepcopy((before, after))
+    found = classify_template_edit(before, after)
+    assert (before, after) == untouched
+    if not isinstance(found, InPlaceEdit):
+        return
+    for side in ("requests", "limits"):
+        old, new = (
+            one["workerTemplate"]["spec"]["containers"][0]["resources"].get(side, {}) for one in (before, after)
+        )
+        assert old.get("nvidia.com/gpu") == new.get("nvidia.com/gpu")
+        assert set(old) <= set(new) | {"cpu", "memory"}
+    assert set(found.worker.before) <= set(found.worker.after)
+    images = [one["workerTemplate"]["spec"]["containers"][0]["image"] for one in (before, after)]
+    assert images[0] == images[1]
+
+
+@given(templates)
+def test_a_template_does_not_differ_from_itself(one: JsonObject) -> None:
+    found = classify_template_edit(one, copy.deepcopy(one))
+    assert isinstance(found, InPlaceEdit)
+    assert found.leader.changed_fields == found.worker.changed_fields == []
