@@ -50,11 +50,11 @@ bench: $(TOOLS)
 	$(BIN)/python -m bench
 
 test-kubernetes: $(TOOLS)
-	$(BIN)/python -m tools.programs
+	$(BIN)/python -m tools.build_programs
 	$(BIN)/pytest -n 2 --dist loadfile -m kubernetes tests/kubernetes
 
 programs: $(TOOLS)
-	$(BIN)/python -m tools.programs all
+	$(BIN)/python -m tools.build_programs all
 
 test-kernel: $(TOOLS)
 	$(BIN)/pytest -m kernel tests/kernel
@@ -63,14 +63,14 @@ test-wheel: $(TOOLS)
 	$(BIN)/pytest -m wheel tests/packaging
 
 test-pythons: $(TOOLS)
-	$(BIN)/python tools/pythons.py
+	$(BIN)/python tools/python_versions.py
 
 crash: $(TOOLS)
 	KOHORT_CRASH_ROUNDS=200 $(BIN)/pytest -m crash tests/crash
 
 # Renew requirements/*.lock after a change of pyproject.toml; LOCK=--upgrade takes the newest versions.
 lock:
-	@$(PYTHON) tools/lock.py $(LOCK)
+	@$(PYTHON) tools/lock_requirements.py $(LOCK)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist site

@@ -5,7 +5,7 @@ python3 -m tools.lws.build            prints the path of the program
 
 from pathlib import Path
 
-from tools.released import Released, main
+from tools.released_operator import Released, main
 
 VERSION = "0.9.0"
 LWS = Released(

@@ -1,1 +1,1 @@
-"""Reference pages that come from code, so that they cannot say anything else than it does."""
+"""Generates the reference pages from the code, so that they agree with it."""

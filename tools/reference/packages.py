@@ -1,6 +1,6 @@
 """The picture in docs/architecture.md: the packages in their layers, drawn from the import contract in pyproject.toml.
 
-What a package contains is said here in a few words. A package without words, or words without a package, fail
+This module has a short text for each package. A package without a text, or a text without a package, fails
 `make reference` and the test that compares the picture with this module.
 """
 

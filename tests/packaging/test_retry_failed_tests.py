@@ -27,14 +27,14 @@ def run(place: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def report(place: Path) -> tuple[list[str], list[dict[str, str]]]:
-    *words, last = run(place, "tools.retry", "report", str(place / "notes")).stdout.splitlines()
+    *words, last = run(place, "tools.retry_failed_tests", "report", str(place / "notes")).stdout.splitlines()
     return words, json.loads(last.removeprefix("flaky-tests: "))
 
 
 def test_a_test_that_passes_the_second_time_is_named(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(LUCKY)
     assert run(tmp_path, "pytest", "--rootdir", ".").returncode == 1
-    assert run(tmp_path, "tools.retry", "run", "test", "notes").returncode == 0
+    assert run(tmp_path, "tools.retry_failed_tests", "run", "test", "notes").returncode == 0
     words, found = report(tmp_path)
     assert words == ["!!! PASSED ONLY WHEN TRIED AGAIN (test): test_it.py::test_lucky !!!"]
     assert found == [{"tier": "test", "test": "test_it.py::test_lucky"}]
@@ -43,7 +43,7 @@ def test_a_test_that_passes_the_second_time_is_named(tmp_path: Path) -> None:
 def test_a_test_that_fails_twice_fails(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(LUCKY + "\ndef test_bad():\n    assert False\n")
     assert run(tmp_path, "pytest", "--rootdir", ".").returncode == 1
-    assert run(tmp_path, "tools.retry", "run", "test", "notes").returncode == 1
+    assert run(tmp_path, "tools.retry_failed_tests", "run", "test", "notes").returncode == 1
     assert [one["test"] for one in report(tmp_path)[1]] == ["test_it.py::test_lucky"]
 
 

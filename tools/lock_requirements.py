@@ -1,7 +1,7 @@
 """Write the lock files: every package that kohort, its tools and its build need, with exact versions and hashes.
 
-python3 tools/lock.py            for Python 3.11 and later, all platforms; keeps versions that still fit
-python3 tools/lock.py --upgrade  newest versions
+python3 tools/lock_requirements.py            for Python 3.11 and later, all platforms; keeps versions that still fit
+python3 tools/lock_requirements.py --upgrade  newest versions
 
 | file | what for |
 |---|---|

@@ -1,7 +1,7 @@
-"""Run the tests that failed once more, alone, and note those that pass now: they depend on the load or on luck.
+"""Runs failed tests a second time, alone, and records those that pass then: they depend on load or timing.
 
-python -m tools.retry run TIER NOTES     after a tier failed; the exit code is that of the second run
-python -m tools.retry report NOTES       all that was noted: words for people, then one line of JSON for programs
+python -m tools.retry_failed_tests run TIER NOTES     after a tier failed; the exit code is that of the second run
+python -m tools.retry_failed_tests report NOTES       all recorded tests, as text and as one line of JSON
 """
 
 import json

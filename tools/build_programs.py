@@ -1,9 +1,9 @@
-"""Build every program of others that tests and benchmarks run beside ours, once, into the cache folder.
+"""Builds the programs of other projects that tests and benchmarks run beside kohort, once, into the cache folder.
 
-    python -m tools.programs [all]
+    python -m tools.build_programs [all]
 
 The control plane and LeaderWorkerSet are what `make test-kubernetes` needs; with `all` also Kruise Rollouts and Helm,
-about five minutes more. Nothing is done for what is there already.
+about five minutes more. Programs that exist are not built again.
 """
 
 import shutil
