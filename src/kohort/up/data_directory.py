@@ -35,6 +35,7 @@ LEAST_ROOM = 1 << 20
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _POLL_SECONDS = 0.02
 _TRIES = 5
+_HOLDER_TRIES = 100
 
 
 def default_directory() -> Path:
@@ -166,13 +167,14 @@ class DataDirectory:
         except OSError:
             return None
         try:
-            for _ in range(_TRIES):
+            for _ in range(_HOLDER_TRIES):
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except BlockingIOError:
                     if (pid := flock_holder(self.path)) is not None:
                         return pid
-                    time.sleep(_POLL_SECONDS)  # It may have ended since.
+                    # A process that ends shows no open files any more, and the kernel releases its locks after that.
+                    time.sleep(_POLL_SECONDS)
                 else:
                     return None
         except OSError:
