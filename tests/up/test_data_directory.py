@@ -13,7 +13,7 @@ from tests.children import imports
 from kohort.up import cluster
 from kohort.up.cluster import Options, parts_only
 from kohort.up.data_directory import DataDirectory, default_directory
-from kohort.up.lock_holder import flock_holder
+from kohort.up.lock_holder import flock_holder, is_running
 from kohort.up.startup_errors import CannotStart
 
 HOLDER = """
@@ -107,9 +107,11 @@ def test_nobody_owns_a_directory_that_does_not_exist(data: DataDirectory) -> Non
     assert not data.path.exists()
 
 
-def test_the_owner_can_be_asked_to_stop(data: DataDirectory) -> None:
+def test_the_owner_can_be_asked_to_stop_and_has_ended_then(data: DataDirectory) -> None:
     with holder(data) as child:
+        assert is_running(child.pid)
         assert data.stop_owner() == child.pid
+        assert not is_running(child.pid)
     assert data.owner() is None
 
 

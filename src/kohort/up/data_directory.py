@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kohort.kube.private_files import NotPrivate, private_directory
-from kohort.up.lock_holder import flock_holder
+from kohort.up.lock_holder import flock_holder, is_running
 from kohort.up.startup_errors import CannotStart
 
 MARKERS = ("store.db", "kohort.lock", "pki", "node")
@@ -201,7 +201,7 @@ class DataDirectory:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
-        while holder() == pid:
+        while holder() == pid or is_running(pid):
             if time.monotonic() > deadline:
                 raise CannotStart(f"kohort (pid {pid}) does not stop; see {self.log}")
             time.sleep(_POLL_SECONDS)

@@ -14,6 +14,14 @@ def flock_holder(path: Path) -> int | None:
     return next((pid for pid in _pids() if _holds(pid, wanted)), None)
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process still runs: it releases its locks a moment before it has ended. A zombie has ended."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
 def _pids() -> Iterator[int]:
     return (int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit())
 
