@@ -35,7 +35,7 @@ async def test_sets_of_all_namespaces(story: Callable[..., Json]) -> None:
 def test_one_set_is_not_in_all_namespaces() -> None:
     result = CliRunner().invoke(main, ["get", "llm", "-A"])
     assert result.exit_code == 2
-    assert "-A shows all sets: leave the name out, or say where it is with -n" in result.stderr
+    assert "-A shows all sets: leave the name out, or name the namespace with -n" in result.stderr
 
 
 async def test_what_is_suggested_for_an_empty_namespace(story: Callable[..., Json]) -> None:

@@ -20,6 +20,7 @@ from kohort.groups.set_plan import (
     EnsureSharedService,
     MarkRevisionServed,
     ReportStatus,
+    ResizeGroups,
     RestoreRevision,
     SetAction,
     SetObservation,
@@ -99,6 +100,7 @@ def kinds(actions: Sequence[SetAction]) -> list[type[SetAction]]:
 def test_a_set_that_has_just_become_ready_is_marked_before_its_status_is_written() -> None:
     assert kinds(planned({0: DONE, 1: DONE})) == [
         ApplyLeaderSet,
+        ResizeGroups,
         DeleteSurplusClaims,
         MarkRevisionServed,
         EnsureSharedService,
@@ -108,7 +110,7 @@ def test_a_set_that_has_just_become_ready_is_marked_before_its_status_is_written
 
 def test_a_set_that_starts_only_has_its_leaders_applied_and_its_status_written() -> None:
     actions = planned({})
-    assert kinds(actions) == [ApplyLeaderSet, DeleteSurplusClaims, EnsureSharedService, ReportStatus]
+    assert kinds(actions) == [ApplyLeaderSet, ResizeGroups, DeleteSurplusClaims, EnsureSharedService, ReportStatus]
 
 
 def test_a_set_that_was_available_before_is_not_marked() -> None:

@@ -61,7 +61,9 @@ def sizes() -> Counter[str]:
     found: Counter[str] = Counter()
     for obj in gc.get_objects():
         kind = type(obj)
-        module = getattr(kind, "__module__", None) or ""
+        module = getattr(kind, "__module__", None)
+        if not isinstance(module, str):  # a class whose instances have an attribute of that name
+            continue
         if not module.startswith(PLACES) or module.startswith(NOT_LOOKED_INTO):
             continue
         for name, value in attributes(obj):

@@ -272,7 +272,7 @@ def test_a_read_only_directory_is_named(path: Path) -> None:
     written(path, [record("a", 2)])
     path.chmod(0o444)
     path.parent.chmod(0o555)
-    for parent in path.parents[1:3]:
+    for parent in path.parents[1:4]:
         parent.chmod(parent.stat().st_mode | 0o055)
     try:
         child = subprocess.run(

@@ -265,10 +265,10 @@ def _lock(path: Path) -> int:
     """Lock the database, created empty if need be, for as long as the descriptor is open; the kernel releases the lock
     when the process dies. A file that is replaced meanwhile is not the one to lock."""
     while True:
-        if not _size(path) and _size(_wal(path)):
-            # A new database gets its first page before its WAL gets anything.
-            raise DatabaseCorrupt(path, "it is empty or gone, and its WAL is not")
         try:
+            if not _size(path) and _size(_wal(path)):
+                # A new database gets its first page before its WAL gets anything.
+                raise DatabaseCorrupt(path, "it is empty or gone, and its WAL is not")
             create = 0 if path.exists() else os.O_CREAT
             descriptor = os.open(path, os.O_RDONLY | create | os.O_CLOEXEC, 0o600)
         except OSError as error:
