@@ -23,10 +23,10 @@ PLACES = ("kohort.cluster.", "kohort.kube.")
 NOT_LOOKED_INTO = "kohort.cluster.apiserver.schema."
 """Schemas are built as far as they are looked into, also by this test."""
 BOUNDED = {
-    "Window._changes": "the recent past, for watches",
-    "Window._ages": "the recent past, for watches",
+    "ChangeWindow._changes": "the recent past, for watches",
+    "ChangeWindow._ages": "the recent past, for watches",
     "RevisionAges._recent": "one entry for each second of five minutes",
-    "Kept._entries": "encoded answers, by bytes",
+    "EncodingCache._entries": "encoded answers, by bytes",
     "_Recent._values": "what an event recorder knows, 4096 entries",
     "_Similar.messages": "what an event recorder knows, ten messages for each of 4096 entries",
     "_Field.known": "equal parts of objects, until too many differ",
