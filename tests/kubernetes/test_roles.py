@@ -30,6 +30,9 @@ SPACE = "roles"
 
 NOT_SEEN = {
     ("", "configmaps", "create"): "the first apply of the status: authorised as patch and create, logged as patch",
+    ("", "pods", "patch"): "only for sets whose resources change in place",
+    ("", "pods/resize", "patch"): "as above",
+    ("", "resourcequotas", "list"): "as above",
     ("", "persistentvolumeclaims", "delete"): "only for sets whose claims are deleted when they are scaled",
     ("", "persistentvolumeclaims", "list"): "as above",
     ("", "events", "list"): "only when a pod has been missing for fifteen seconds, to tell why",
