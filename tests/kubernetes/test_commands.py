@@ -90,7 +90,8 @@ async def _looking(user: Terminal) -> None:
     assert "2/2 groups ready" in text
     assert "│  ├─ llm-0    leader" in text
     wide = await user.kohort("get llm -o wide")
-    assert len(wide.splitlines()[2].split()) == len(text.splitlines()[2].split()) + 2
+    leader, wide_leader = (next(row for row in shown.splitlines() if " llm-0 " in row) for shown in (text, wide))
+    assert len(wide_leader.split()) == len(leader.split()) + 2
     found = json.loads(await user.kohort("get llm -o json"))
     assert [len(group["pods"]) for group in found["groups"]] == [4, 4]
     assert yaml.safe_load(await user.kohort("get llm -o yaml"))["revision"] == 1

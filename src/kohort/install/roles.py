@@ -64,7 +64,7 @@ def gang_rules(scheduler: str) -> list[JsonObject]:
 def rollout_rules() -> list[JsonObject]:
     """What releases need beyond: canary copies of workloads, their traffic, and autoscalers held still meanwhile."""
     return [
-        rule([rollout_labels.GROUP], ["rollouts"], ["list", "patch", "watch"]),
+        rule([rollout_labels.GROUP], ["rollouts"], ["get", "list", "patch", "watch"]),
         rule([rollout_labels.GROUP], ["batchreleases"], ["create", "delete", "list", "patch", "watch"]),
         rule([rollout_labels.GROUP], ["trafficroutings"], ["get", "list", "patch", "watch"]),
         rule([rollout_labels.GROUP], ["rollouthistories"], ["create", "delete", "list", "patch", "watch"]),
