@@ -102,7 +102,7 @@ TemplateEdit = InPlaceEdit | RecreateEdit
 
 def classify_template_edit(before: JsonObject, after: JsonObject) -> TemplateEdit:
     """What an edit of `spec.leaderWorkerTemplate` needs. Both sides in the canonical form of a revision."""
-    if _without_amounts(before) != _without_amounts(after):
+    if without_amounts(before) != without_amounts(after):
         return RecreateEdit(RecreateReason.OTHER_FIELDS)
     changes: dict[Role, AmountChange] = {}
     for role in ("leader", "worker"):
@@ -175,7 +175,7 @@ def _qos_class(spec: JsonObject) -> QosClass:
     return qos_class(msgspec.convert(completed, PodSpec))
 
 
-def _without_amounts(template: JsonObject) -> JsonObject:
+def without_amounts(template: JsonObject) -> JsonObject:
     """The template without the amounts that can change on running pods."""
     rest = copy.deepcopy(template)
     for name in ("leaderTemplate", "workerTemplate"):

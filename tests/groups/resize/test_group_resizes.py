@@ -347,3 +347,15 @@ async def test_amounts_of_someone_else_are_reported_and_kept() -> None:
         await edit(cluster)
         await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "Conflict")
         assert cpus(cluster) == {"100m", "150m"}
+
+
+async def test_another_network_together_with_other_resources_means_an_ordinary_roll() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable().size(2))
+        before = uids(cluster)
+        worker = {"workerTemplate": {"spec": template("200m")["spec"]}}
+        body = {"spec": {"leaderWorkerTemplate": worker, "networkConfig": {"subdomainPolicy": "UniquePerReplica"}}}
+        await cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, body)
+        await cluster.until(lambda: available(cluster) and cpus(cluster) == {"200m"})
+        assert not set(uids(cluster).values()) & set(before.values())
+        assert {one["spec"]["subdomain"] for one in pods(cluster).values()} == {"llm-0"}

@@ -10,7 +10,6 @@ from kohort.groups.resize.plan import (
     MarkGroup,
     PodView,
     ResizePods,
-    ResourceUpdatePolicy,
     RevertPods,
     SetView,
     plan_group_resizes,
@@ -18,6 +17,7 @@ from kohort.groups.resize.plan import (
 from kohort.groups.resize.pod_progress import PodProgress, Progress
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
 from kohort.rules.resource_edit import AmountChange, AmountField, InPlaceEdit, RecreateEdit, RecreateReason
+from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
 EDIT = InPlaceEdit(AmountChange({}, {}), AmountChange({}, {}))
 OTHER = RecreateEdit(RecreateReason.OTHER_FIELDS)

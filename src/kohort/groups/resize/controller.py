@@ -23,7 +23,6 @@ from kohort.groups.resize.plan import (
     PodView,
     ResizePlan,
     ResizePods,
-    ResourceUpdatePolicy,
     RevertPods,
     SetView,
     plan_group_resizes,
@@ -55,6 +54,7 @@ from kohort.resources import amounts_of
 from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules import group_labels
 from kohort.rules.group_state import group_size
+from kohort.rules.group_template import canonical_network
 from kohort.rules.resize_restart import containers_to_restart
 from kohort.rules.resource_edit import (
     AmountChange,
@@ -66,6 +66,7 @@ from kohort.rules.resource_edit import (
     pod_spec_of,
     stated_amounts,
 )
+from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_update_policy
 
 _CHECK_AGAIN: Final = 15.0
 """Seconds until a group that failed its preflight for lack of quota is asked about again."""
@@ -94,7 +95,7 @@ class GroupResizes:
     # Observe and decide
 
     def plan(self, seen: SetObservation) -> ResizePlan:
-        policy = update_policy(seen.group_set)
+        policy = resource_update_policy(seen.group_set.spec)
         leaders = self._cache.leaders(seen.key)
         records = {index: read_record(pod.metadata.annotations) for index, pod in leaders.items()}
         if policy is ResourceUpdatePolicy.RECREATE and not any(records.values()):
@@ -144,6 +145,8 @@ class GroupResizes:
             if wanted == seen.revision.key:
                 after = seen.revision
             if before is None or after is None:
+                return RecreateEdit(RecreateReason.OTHER_FIELDS)
+            if canonical_network(before.network) != canonical_network(after.network):
                 return RecreateEdit(RecreateReason.OTHER_FIELDS)
             found = classify_template_edit(before.template, after.template)
             if len(self._edits) > 1000:
@@ -201,7 +204,9 @@ class GroupResizes:
 
     async def _check(self, seen: SetObservation, leader: Pod) -> float:
         failure = await self._preflight(seen, leader)
-        record = record_after_preflight(update_policy(seen.group_set), failure, seen.revision.key, clock.seconds())
+        record = record_after_preflight(
+            resource_update_policy(seen.group_set.spec), failure, seen.revision.key, clock.seconds()
+        )
         if record is None and failure is not None:
             self._failures[seen.key] = failure
             return _CHECK_AGAIN
@@ -219,7 +224,7 @@ class GroupResizes:
         check = GroupCheck(
             pods=[_pod_check(pod, change, nodes) for pod, change in members],
             quotas=await self._quotas(leader.metadata.namespace),
-            policy=update_policy(seen.group_set),
+            policy=resource_update_policy(seen.group_set.spec),
             restarts_recreate_group=seen.group_set.template.restart_policy in _RECREATING_POLICIES,
         )
         failure = check_group(check)
@@ -409,11 +414,6 @@ def _resize_state(pod: Pod) -> tuple[object, ...]:
     allocated = [one.allocated_resources for one in pod.status.container_statuses]
     record = pod.metadata.annotations.get(group_labels.GROUP_RESIZE)
     return conditions, allocated, pod.status.allocated_resources, record
-
-
-def update_policy(group_set: LeaderWorkerSet) -> ResourceUpdatePolicy:
-    strategy = group_set.spec.get("rolloutStrategy") or {}
-    return ResourceUpdatePolicy(strategy.get("resourceUpdatePolicy") or ResourceUpdatePolicy.RECREATE)
 
 
 def deadline_seconds(group_set: LeaderWorkerSet) -> float:

@@ -25,7 +25,6 @@ partition stays above the highest of them: `lowest_partition`.
 """
 
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 from typing import Literal
 
 import msgspec
@@ -33,12 +32,7 @@ import msgspec
 from kohort.groups.resize.pod_progress import PodProgress, Progress
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
 from kohort.rules.resource_edit import InPlaceEdit, RecreateEdit
-
-
-class ResourceUpdatePolicy(StrEnum):
-    RECREATE = "Recreate"
-    IN_PLACE_OR_RECREATE = "InPlaceOrRecreate"
-    IN_PLACE_ONLY = "InPlaceOnly"
+from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
 
 class PodView(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from enum import StrEnum
 
 import msgspec
 
-from kohort.groups.resize.plan import ResourceUpdatePolicy, phase_after_failure
+from kohort.groups.resize.plan import phase_after_failure
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
 from kohort.kube import errors
 from kohort.objects.core import Node
@@ -30,6 +30,7 @@ from kohort.objects.pods import Pod
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import amounts_of, limits, requests
 from kohort.rules.resource_edit import RESIZABLE
+from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
 
 class Refusal(StrEnum):
