@@ -2,12 +2,17 @@
 
 import copy
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.inspection.stored_templates import with_pod_defaults
 from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.pods import PodSpec
 from kohort.objects.quantity import Quantity
+from kohort.resources import qos_class
 from kohort.rules.resource_edit import (
     POD,
     AmountField,
@@ -166,3 +171,36 @@ def test_a_template_does_not_differ_from_itself(one: JsonObject) -> None:
     found = classify_template_edit(one, copy.deepcopy(one))
     assert isinstance(found, InPlaceEdit)
     assert found.leader.changed_fields == found.worker.changed_fields == []
+
+
+def test_a_pod_as_a_whole_requests_what_its_containers_do_unless_it_says_otherwise() -> None:
+    """Its limits alone do not make it Guaranteed, so stating requests equal to them changes its class."""
+    limits = {"cpu": "2", "memory": "1Gi"}
+    before = template(requests={"cpu": "1", "memory": "1Gi"}, pod={"limits": limits})
+    after = template(requests={"cpu": "1", "memory": "1Gi"}, pod={"requests": limits, "limits": limits})
+    found = classify_template_edit(before, after)
+    assert isinstance(found, RecreateEdit)
+    assert found.qos_classes == ("Burstable", "Guaranteed")
+
+
+amounts = st.dictionaries(st.sampled_from(["cpu", "memory"]), quantities)
+requirements = st.fixed_dictionaries({}, optional={"requests": amounts, "limits": amounts})
+
+
+def with_sidecar(main: JsonObject, sidecar: JsonObject, whole: JsonObject | None) -> JsonObject:
+    init = [{"name": "proxy", "image": "proxy", "restartPolicy": "Always", "resources": sidecar}]
+    return template(requests=main.get("requests"), limits=main.get("limits"), pod=whole, init=init)
+
+
+with_sidecars = st.builds(with_sidecar, requirements, requirements, st.none() | requirements)
+
+
+@given(with_sidecars, with_sidecars)
+def test_the_class_is_that_of_the_pod_as_the_api_server_stores_it(before: JsonObject, after: JsonObject) -> None:
+    found = classify_template_edit(before, after)
+    stored = [with_pod_defaults(LeaderWorkerSet(spec={"leaderWorkerTemplate": one})) for one in (before, after)]
+    classes = [qos_class(msgspec.convert(one.template.worker["spec"], PodSpec)) for one in stored]
+    if isinstance(found, InPlaceEdit):
+        assert classes[0] == classes[1]
+    elif found.reason is RecreateReason.QOS_CHANGED:
+        assert list(found.qos_classes or ()) == classes

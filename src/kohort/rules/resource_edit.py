@@ -23,7 +23,17 @@ import msgspec
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import PodSpec
 from kohort.objects.quantity import Quantity
-from kohort.resources import CPU, MEMORY, QosClass, qos_class
+from kohort.resources import (
+    CPU,
+    MEMORY,
+    QosClass,
+    aggregate,
+    limits_of,
+    pod_level_set,
+    qos_class,
+    requests_of,
+    written_of,
+)
 
 Side = Literal["requests", "limits"]
 Role = Literal["leader", "worker"]
@@ -165,14 +175,27 @@ def _obstacle(role: Role, before: JsonObject, after: JsonObject) -> RecreateEdit
 
 
 def _qos_class(spec: JsonObject) -> QosClass:
-    """The class of the pods that this spec makes, with requests filled in from limits as the API server does it."""
+    """The class of the pods that this spec makes, with amounts filled in as the API server does it."""
     completed = copy.deepcopy({key: spec[key] for key in ("containers", "initContainers", "resources") if key in spec})
-    holders = [*(completed.get("containers") or ()), *(completed.get("initContainers") or ())]
-    for holder in (*holders, *([completed] if completed.get("resources") else [])):
+    for holder in (*(completed.get("containers") or ()), *(completed.get("initContainers") or ())):
         resources = holder.get("resources") or {}
         if resources.get("limits"):
             resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
-    return qos_class(msgspec.convert(completed, PodSpec))
+    return qos_class(_with_pod_level_defaults(msgspec.convert(completed, PodSpec)))
+
+
+def _with_pod_level_defaults(spec: PodSpec) -> PodSpec:
+    """A pod that states amounts for itself as a whole requests what its containers request together, else its limit;
+    and it is limited to what they are limited to together, if every one of them is."""
+    block = spec.resources
+    if block is None or not pod_level_set(spec):
+        return spec
+    together = written_of(aggregate(spec, requests_of)), written_of(aggregate(spec, limits_of))
+    requests = {**block.limits, **together[0], **block.requests}
+    limited = [name for name in requests if all(name in one.resources.limits for one in spec.all_containers)]
+    limits = {name: str(max(Quantity.parse(requests[name]), Quantity.parse(together[1][name]))) for name in limited}
+    completed = msgspec.structs.replace(block, requests=requests, limits={**limits, **block.limits})
+    return msgspec.structs.replace(spec, resources=completed)
 
 
 def without_amounts(template: JsonObject) -> JsonObject:
