@@ -34,6 +34,7 @@ from kohort.resources import (
     requests_of,
     written_of,
 )
+from kohort.rules.group_template import canonical_network
 
 Side = Literal["requests", "limits"]
 Role = Literal["leader", "worker"]
@@ -108,6 +109,18 @@ class RecreateEdit(msgspec.Struct, frozen=True):
 
 
 TemplateEdit = InPlaceEdit | RecreateEdit
+
+
+def classify_revision_edit(before: JsonObject, after: JsonObject) -> TemplateEdit:
+    """What leads from the `spec` that a revision stores to that of another one: the template and the network."""
+    networks = [canonical_network(one.get("networkConfig")) for one in (before, after)]
+    if _without_directive(networks[0]) != _without_directive(networks[1]):
+        return RecreateEdit(RecreateReason.OTHER_FIELDS)
+    return classify_template_edit(*(_without_directive(one["leaderWorkerTemplate"]) for one in (before, after)))
+
+
+def _without_directive(part: JsonObject) -> JsonObject:
+    return {key: value for key, value in part.items() if key != "$patch"}
 
 
 def classify_template_edit(before: JsonObject, after: JsonObject) -> TemplateEdit:

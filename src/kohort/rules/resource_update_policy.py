@@ -1,8 +1,18 @@
-"""How a change of cpu and memory alone reaches the groups of a set: `rolloutStrategy.resourceUpdatePolicy`."""
+"""How a change of cpu and memory alone reaches the groups of a set: `rolloutStrategy.resourceUpdatePolicy`.
+
+| resourceUpdatePolicy | a change of nothing but cpu and memory |
+|---|---|
+| Recreate, or none | recreates groups, like any other change |
+| InPlaceOrRecreate | is carried out on running pods; a group that cannot follow is recreated |
+| InPlaceOnly | is carried out on running pods; a group that cannot follow keeps what it has, and the set stops there |
+"""
 
 from enum import StrEnum
+from typing import Final
 
 from kohort.objects.json_types import JsonObject
+
+_DEFAULT_DEADLINE: Final = 420
 
 
 class ResourceUpdatePolicy(StrEnum):
@@ -10,8 +20,18 @@ class ResourceUpdatePolicy(StrEnum):
     IN_PLACE_OR_RECREATE = "InPlaceOrRecreate"
     IN_PLACE_ONLY = "InPlaceOnly"
 
+    @property
+    def in_place(self) -> bool:
+        return self is not ResourceUpdatePolicy.RECREATE
+
 
 def resource_update_policy(spec: JsonObject) -> ResourceUpdatePolicy:
     """The policy of a set with this spec; Recreate where it says nothing."""
     strategy = spec.get("rolloutStrategy") or {}
     return ResourceUpdatePolicy(strategy.get("resourceUpdatePolicy") or ResourceUpdatePolicy.RECREATE)
+
+
+def deadline_seconds(spec: JsonObject) -> float:
+    """How long a group may take before it is given up."""
+    strategy = spec.get("rolloutStrategy") or {}
+    return float(strategy.get("resourceUpdateDeadlineSeconds") or _DEFAULT_DEADLINE)

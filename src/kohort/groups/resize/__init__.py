@@ -6,6 +6,7 @@ The path of one edit, in the order in which it is read:
 |---|---|
 | `kohort.rules.resource_edit` | Does the edit change nothing but cpu and memory? |
 | `preflight` | May the pods of a group be resized at all, before the first write? |
+| `preflight_requests` | What does the cluster say to that? |
 | `pod_progress` | How far has one pod come? |
 | `record` | What is written down about a group under way, so that a restarted operator goes on? |
 | `plan` | What is done next with every group of a set? |

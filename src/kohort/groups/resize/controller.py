@@ -5,7 +5,7 @@ miss: amounts follow from stored revisions, decisions from the records on leader
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -28,15 +28,8 @@ from kohort.groups.resize.plan import (
     plan_group_resizes,
 )
 from kohort.groups.resize.pod_progress import RESIZE_IN_PROGRESS, pod_progress
-from kohort.groups.resize.preflight import (
-    GroupCheck,
-    PodCheck,
-    PreflightFailure,
-    Quota,
-    check_group,
-    failure_of_patch,
-    record_after_preflight,
-)
+from kohort.groups.resize.preflight import PreflightFailure, failure_of_patch, record_after_preflight
+from kohort.groups.resize.preflight_requests import containers_restarted_by, patch_amounts, preflight_group
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason, read_record
 from kohort.groups.resize.status import ResizeReport
 from kohort.groups.set_plan import SetObservation
@@ -45,35 +38,30 @@ from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Conflict, NotFound
 from kohort.kube.events import EventRecorder
 from kohort.kube.request_encoding import PatchType
-from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, RESOURCE_QUOTAS, STATEFUL_SETS, Key
+from kohort.kube.resources import LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Key
 from kohort.objects.apps import GroupStatefulSet
-from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
-from kohort.resources import amounts_of
 from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules import group_labels
 from kohort.rules.group_state import group_size
-from kohort.rules.group_template import canonical_network
-from kohort.rules.resize_restart import containers_to_restart
 from kohort.rules.resource_edit import (
     AmountChange,
     InPlaceEdit,
     RecreateEdit,
     RecreateReason,
     StatedAmounts,
-    classify_template_edit,
+    classify_revision_edit,
     pod_spec_of,
     stated_amounts,
 )
-from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_update_policy
+from kohort.rules.resource_update_policy import ResourceUpdatePolicy, deadline_seconds, resource_update_policy
 
 _CHECK_AGAIN: Final = 15.0
 """Seconds until a group that failed its preflight for lack of quota is asked about again."""
 _TRY_AGAIN: Final = 2.0
 """Seconds until a write that the server did not take is tried again."""
 _NO_CHANGE: Final = AmountChange({}, {})
-_RECREATING_POLICIES: Final = (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED)
 
 
 class GroupResizes:
@@ -90,7 +78,7 @@ class GroupResizes:
 
     def report(self, seen: SetObservation) -> ResizeReport:
         """What the status of the set says about its resizes."""
-        return ResizeReport(seen.resize, self._failures.get(seen.key), deadline_seconds(seen.group_set))
+        return ResizeReport(seen.resize, self._failures.get(seen.key), deadline_seconds(seen.group_set.spec))
 
     # Observe and decide
 
@@ -105,7 +93,7 @@ class GroupResizes:
             policy=policy,
             partition=seen.group_set.partition,
             concurrency=max(1, seen.group_set.unavailable),
-            deadline_seconds=deadline_seconds(seen.group_set),
+            deadline_seconds=deadline_seconds(seen.group_set.spec),
             now=clock.seconds(),
             groups=[self._group_view(seen, index, leader, records[index]) for index, leader in leaders.items()],
         )
@@ -146,9 +134,7 @@ class GroupResizes:
                 after = seen.revision
             if before is None or after is None:
                 return RecreateEdit(RecreateReason.OTHER_FIELDS)
-            if canonical_network(before.network) != canonical_network(after.network):
-                return RecreateEdit(RecreateReason.OTHER_FIELDS)
-            found = classify_template_edit(before.template, after.template)
+            found = classify_revision_edit(before.data["spec"], after.data["spec"])
             if len(self._edits) > 1000:
                 self._edits.clear()
             self._edits[cached] = found
@@ -218,35 +204,7 @@ class GroupResizes:
         carried = leader.metadata.labels.get(group_labels.REVISION, "")
         leader_change, worker_change = self._changes(seen, carried, seen.revision.key)
         members = [(pod, leader_change if pod is leader else worker_change) for pod in self._members(leader)]
-        names = {pod.spec.node_name for pod, _ in members}
-        found = await asyncio.gather(*(self._client.get(NODES, name, type=Node) for name in sorted(names)))
-        nodes = {node.metadata.name: node for node in found}
-        check = GroupCheck(
-            pods=[_pod_check(pod, change, nodes) for pod, change in members],
-            quotas=await self._quotas(leader.metadata.namespace),
-            policy=resource_update_policy(seen.group_set.spec),
-            restarts_recreate_group=seen.group_set.template.restart_policy in _RECREATING_POLICIES,
-        )
-        failure = check_group(check)
-        if failure is not None:
-            return failure
-        for pod, change in members:
-            try:
-                await self._patch_amounts(pod, change.after, dry_run=True)
-            except ApiError as problem:
-                failure = failure_of_patch(pod.metadata.name, problem)
-                if failure is None:
-                    raise
-                return failure
-        return None
-
-    async def _quotas(self, namespace: str) -> list[Quota]:
-        page = await self._client.list(RESOURCE_QUOTAS, namespace)
-        found: Iterable[JsonObject] = page.items
-        statuses = [(one["metadata"]["name"], one.get("status") or {}) for one in found]
-        return [
-            Quota(name, amounts_of(status.get("hard")), amounts_of(status.get("used"))) for name, status in statuses
-        ]
+        return await preflight_group(self._client, seen.group_set, members)
 
     async def _resize(self, seen: SetObservation, leader: Pod, names: Sequence[str]) -> float:
         carried, record = (
@@ -260,7 +218,7 @@ class GroupResizes:
             change = leader_change if pod is leader else worker_change
             try:
                 pod = await self._expect_restarts(pod, change.after)
-                await self._patch_amounts(pod, change.after, locked=True)
+                await patch_amounts(self._client, pod, change.after, locked=True)
             except (NotFound, Conflict):
                 return _TRY_AGAIN
             except ApiError as problem:
@@ -288,25 +246,15 @@ class GroupResizes:
             change = leader_change if pod is leader else worker_change
             try:
                 await self._expect_restarts(pod, change.before)
-                await self._patch_amounts(pod, change.before)
+                await patch_amounts(self._client, pod, change.before)
             except ApiError:
                 # The old amounts fitted before. Whatever stands in the way now, there is nothing better to ask for.
                 wait = _TRY_AGAIN
         return wait
 
-    async def _patch_amounts(
-        self, pod: Pod, amounts: StatedAmounts, *, dry_run: bool = False, locked: bool = False
-    ) -> None:
-        metadata = pod.metadata
-        sidecars = frozenset(one.name for one in pod.spec.init_containers if one.sidecar)
-        body = patches.pod_amounts(amounts, sidecars, metadata.resource_version if locked else "")
-        await self._client.patch(
-            PODS, metadata.name, metadata.namespace, body, PatchType.STRATEGIC, "resize", dry_run=dry_run
-        )
-
     async def _expect_restarts(self, pod: Pod, amounts: StatedAmounts) -> Pod:
         """Note on the pod which restarts its own resize policy will cause, so that they do not recreate the group."""
-        restarted = _restarted(pod, amounts)
+        restarted = containers_restarted_by(pod, amounts)
         if not restarted:
             return pod
         counts = {one.name: one.restart_count for one in pod.status.container_statuses}
@@ -416,11 +364,6 @@ def _resize_state(pod: Pod) -> tuple[object, ...]:
     return conditions, allocated, pod.status.allocated_resources, record
 
 
-def deadline_seconds(group_set: LeaderWorkerSet) -> float:
-    strategy = group_set.spec.get("rolloutStrategy") or {}
-    return float(strategy.get("resourceUpdateDeadlineSeconds") or 420)
-
-
 def _pod_view(pod: Pod, change: AmountChange, *, is_leader: bool) -> PodView:
     return PodView(
         name=pod.metadata.name,
@@ -439,27 +382,6 @@ def _shrinks(change: AmountChange) -> bool:
     )
 
 
-def _pod_check(pod: Pod, change: AmountChange, nodes: Mapping[str, Node]) -> PodCheck:
-    resized = _with_amounts(pod, change.after)
-    return PodCheck(pod, resized, nodes.get(pod.spec.node_name), _restarted(pod, change.after))
-
-
-def _restarted(pod: Pod, amounts: StatedAmounts) -> tuple[str, ...]:
-    return tuple(containers_to_restart(pod.spec, _with_amounts(pod, amounts).spec))
-
-
 def _crash_loops(pod: Pod) -> bool:
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return any(one.state.waiting is not None and one.state.waiting.reason == "CrashLoopBackOff" for one in statuses)
-
-
-def _with_amounts(pod: Pod, amounts: StatedAmounts) -> Pod:
-    """The pod with these amounts in its spec."""
-    document = msgspec.to_builtins(pod.spec)
-    blocks = {one["name"]: one for kind in ("containers", "initContainers") for one in document.get(kind) or ()}
-    for field, amount in amounts.items():
-        owner = blocks[field.container] if field.container else document
-        resources = owner.get("resources") or {}
-        owner["resources"] = resources
-        resources.setdefault(field.side, {})[field.resource] = str(amount)
-    return msgspec.structs.replace(pod, spec=msgspec.convert(document, type(pod.spec)))

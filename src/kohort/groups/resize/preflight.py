@@ -29,6 +29,7 @@ from kohort.objects.core import Node
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import amounts_of, limits, requests
+from kohort.rules.api_server_message import RequestRefusal, request_refusal
 from kohort.rules.resource_edit import RESIZABLE
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
@@ -133,16 +134,20 @@ def failure_of_patch(pod: str, problem: errors.ApiError) -> PreflightFailure | N
     | answer | meaning |
     |---|---|
     | 404 about the subresource, 405 | the cluster cannot resize |
-    | 403 `exceeded quota` | the quota |
+    | 403, by a quota | the quota has no room |
+    | 403, because the node can never hold it | infeasible |
     | 403 otherwise, 422 | refused: by a limit range, a policy, or the rules for pods |
     | 404, 409, 429, 5xx | again |
     """
+    why = request_refusal(problem.message)
     if isinstance(problem, errors.MethodNotAllowed) or (
-        isinstance(problem, errors.NotFound) and "the server could not find the requested resource" in problem.message
+        isinstance(problem, errors.NotFound) and why is RequestRefusal.KIND_NOT_SERVED
     ):
         return PreflightFailure(Refusal.NOT_SUPPORTED, pod, "the cluster does not serve pods/resize")
-    if isinstance(problem, errors.Forbidden) and "exceeded quota" in problem.message:
+    if isinstance(problem, errors.Forbidden) and why is RequestRefusal.QUOTA_EXCEEDED:
         return PreflightFailure(Refusal.QUOTA_EXCEEDED, pod, problem.message)
+    if isinstance(problem, errors.Forbidden) and why is RequestRefusal.NODE_TOO_SMALL:
+        return PreflightFailure(Refusal.INFEASIBLE, pod, problem.message)
     if isinstance(problem, errors.Forbidden | errors.Invalid | errors.BadRequest):
         return PreflightFailure(Refusal.REFUSED, pod, problem.message)
     return None

@@ -1,0 +1,109 @@
+"""Asks a cluster whether the pods of a group can be resized. Nothing is written.
+
+Asked are the nodes of the pods, the quotas of the namespace, and the API server about every patch as a dry run, which
+includes LimitRanges and webhooks.
+
+The operator asks before it touches a group, and `kohort plan` asks the same for every group.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.resize import patches
+from kohort.groups.resize.preflight import GroupCheck, PodCheck, PreflightFailure, Quota, check_group, failure_of_patch
+from kohort.kube.client import Client
+from kohort.kube.errors import ApiError
+from kohort.kube.request_encoding import PatchType
+from kohort.kube.resources import NODES, PODS, RESOURCE_QUOTAS
+from kohort.objects.core import Node
+from kohort.objects.json_types import JsonObject
+from kohort.objects.pods import Pod
+from kohort.resources import amounts_of
+from kohort.rules import group_labels
+from kohort.rules.resize_restart import containers_to_restart
+from kohort.rules.resource_edit import AmountChange, StatedAmounts
+from kohort.rules.resource_update_policy import resource_update_policy
+
+_RECREATING_POLICIES: Final = (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED)
+
+Member = tuple[Pod, AmountChange]
+"""A pod of a group, and what it goes through."""
+
+
+async def preflight_group(
+    client: Client, group_set: LeaderWorkerSet, members: Sequence[Member]
+) -> PreflightFailure | None:
+    """The first reason why the group must not be touched."""
+    names = sorted({pod.spec.node_name for pod, _ in members})
+    found = await asyncio.gather(*(client.get(NODES, name, type=Node) for name in names))
+    nodes = {node.metadata.name: node for node in found}
+    quotas = await read_quotas(client, group_set.metadata.namespace)
+    failure = check_group(group_check(group_set, members, nodes, quotas))
+    return failure or await dry_run_failure(client, members)
+
+
+def group_check(
+    group_set: LeaderWorkerSet, members: Sequence[Member], nodes: Mapping[str, Node], quotas: Sequence[Quota]
+) -> GroupCheck:
+    pods = [
+        PodCheck(
+            pod,
+            with_amounts(pod, change.after),
+            nodes.get(pod.spec.node_name),
+            containers_restarted_by(pod, change.after),
+        )
+        for pod, change in members
+    ]
+    recreates = group_set.template.restart_policy in _RECREATING_POLICIES
+    return GroupCheck(pods, quotas, resource_update_policy(group_set.spec), recreates)
+
+
+async def read_quotas(client: Client, namespace: str) -> list[Quota]:
+    page = await client.list(RESOURCE_QUOTAS, namespace)
+    found: Sequence[JsonObject] = page.items
+    statuses = [(one["metadata"]["name"], one.get("status") or {}) for one in found]
+    return [Quota(name, amounts_of(status.get("hard")), amounts_of(status.get("used"))) for name, status in statuses]
+
+
+async def dry_run_failure(client: Client, members: Sequence[Member]) -> PreflightFailure | None:
+    """What the API server says against the first patch that it would refuse."""
+    for pod, change in members:
+        try:
+            await patch_amounts(client, pod, change.after, dry_run=True)
+        except ApiError as problem:
+            failure = failure_of_patch(pod.metadata.name, problem)
+            if failure is None:
+                raise
+            return failure
+    return None
+
+
+async def patch_amounts(
+    client: Client, pod: Pod, amounts: StatedAmounts, *, dry_run: bool = False, locked: bool = False
+) -> None:
+    """Ask for these amounts. `locked`: only if the pod has not changed since it was read."""
+    metadata = pod.metadata
+    sidecars = frozenset(one.name for one in pod.spec.init_containers if one.sidecar)
+    body = patches.pod_amounts(amounts, sidecars, metadata.resource_version if locked else "")
+    await client.patch(PODS, metadata.name, metadata.namespace, body, PatchType.STRATEGIC, "resize", dry_run=dry_run)
+
+
+def containers_restarted_by(pod: Pod, amounts: StatedAmounts) -> tuple[str, ...]:
+    """Containers that their own resize policy restarts when the pod gets these amounts."""
+    return tuple(containers_to_restart(pod.spec, with_amounts(pod, amounts).spec))
+
+
+def with_amounts(pod: Pod, amounts: StatedAmounts) -> Pod:
+    """The pod with these amounts in its spec."""
+    document = msgspec.to_builtins(pod.spec)
+    blocks = {one["name"]: one for kind in ("containers", "initContainers") for one in document.get(kind) or ()}
+    for field, amount in amounts.items():
+        owner = blocks[field.container] if field.container else document
+        resources = owner.get("resources") or {}
+        owner["resources"] = resources
+        resources.setdefault(field.side, {})[field.resource] = str(amount)
+    return msgspec.structs.replace(pod, spec=msgspec.convert(document, type(pod.spec)))
