@@ -3,8 +3,8 @@
 import pytest
 
 from kohort.manager.configuration import ConfigurationError, check, parse, parse_address
-from kohort.manager.go_duration import parse_duration
 from kohort.manager.go_tls_settings import openssl_name
+from kohort.rules.go_duration import parse_duration
 
 HEAD = "apiVersion: config.lws.x-k8s.io/v1alpha1\nkind: Configuration\n"
 

@@ -8,7 +8,7 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
 def _seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
     if value is None:
         return None
-    from kohort.manager.go_duration import parse_duration
+    from kohort.rules.go_duration import parse_duration
 
     try:
         seconds = int(value) if value.isdecimal() else int(parse_duration(value))

@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 import yaml
 
-from kohort.manager.go_duration import parse_duration
 from kohort.objects import names
 from kohort.objects.json_types import Json
 from kohort.rollouts.feature_gates import Features, from_gates
+from kohort.rules.go_duration import parse_duration
 
 API_VERSION: Final = "config.lws.x-k8s.io/v1alpha1"
 KIND: Final = "Configuration"

@@ -55,10 +55,10 @@ from kohort.kube.tasks import cancel_all
 from kohort.manager import capabilities
 from kohort.manager.certificates import Reach, certificates
 from kohort.manager.configuration import NAMESPACE, Configuration, ConfigurationError, parse_address
-from kohort.manager.go_duration import parse_duration
 from kohort.manager.go_tls_settings import server_context
 from kohort.manager.health import HealthServer
 from kohort.manager.metrics_server import Gate, MetricsServer
+from kohort.rules.go_duration import parse_duration
 
 _PAUSE: Final = 2.0
 
