@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 
 from kohort.admission.metrics import WebhookMetrics
 from kohort.cluster.apiserver.endpoints.request_metrics import RequestMetrics as ServerMeters
-from kohort.cluster.gateway.metrics import requests_counter
+from kohort.cluster.gateway.metrics import RequestMetrics as GatewayMetrics
 from kohort.cluster.scheduler.metrics import ResourceCollector, SchedulerMetrics
 from kohort.groups.metrics import SINGLE_GROUPS, GroupMetrics
 from kohort.kube.metrics import Metrics
@@ -47,7 +47,7 @@ def _scheduler(registry: CollectorRegistry) -> None:
 
 
 def _gateway(registry: CollectorRegistry) -> None:
-    requests_counter(registry)
+    GatewayMetrics(registry)
 
 
 def _server(registry: CollectorRegistry) -> None:
@@ -66,7 +66,11 @@ PARTS: dict[str, tuple[str, Callable[[CollectorRegistry], None]]] = {
         "Exposed by every part; names as in controller-runtime where they exist.",
         _runtime,
     ),
-    "Gateway": ("Exposed by the embedded gateway.", _gateway),
+    "Gateway": (
+        "Exposed by the embedded gateway, at the address in ConfigMap `kohort-system/kohort-gateway`, key "
+        "`metricsAddress`. `pod` is empty for requests that reached none; series of pods that are gone are dropped.",
+        _gateway,
+    ),
     "API server": ("Exposed by the embedded API server at `/metrics`; names as in Kubernetes.", _server),
     "Scheduler": ("Exposed by the embedded scheduler.", _scheduler),
     "Node": ("Exposed by the node agent.", _node),

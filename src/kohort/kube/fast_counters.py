@@ -64,6 +64,10 @@ class _Family(Generic[F]):
         self.label_names = labels
         self.children: dict[tuple[str, ...], F] = {}
 
+    def remove(self, *values: str) -> None:
+        """Export this series no longer; one that is counted again begins at zero."""
+        self.children.pop(values, None)
+
 
 class Counter(_Family[Count]):
     def labels(self, *values: str) -> Count:

@@ -12,12 +12,24 @@ class EndpointConditions(View, frozen=True):
     terminating: bool | None = None
 
 
+class TargetReference(View, frozen=True):
+    kind: str = ""
+    name: str = ""
+
+
 class Endpoint(View, frozen=True):
     addresses: tuple[str, ...] | None = None
     conditions: EndpointConditions = EndpointConditions()
     hostname: str | None = None
     node_name: str | None = None
     zone: str | None = None
+    target_ref: TargetReference | None = None
+
+    @property
+    def pod(self) -> str:
+        """The name of the pod behind it; empty if something else is."""
+        target = self.target_ref
+        return target.name if target is not None and target.kind == "Pod" else ""
 
 
 class SlicePort(View, frozen=True):

@@ -148,11 +148,24 @@ class Stage:
         return seen
 
 
+async def until_answered(scene: Stage, text: str) -> None:
+    async with asyncio.timeout(10):
+        while (await scene.get())[1] != text:
+            pass
+
+
 def slice_of(name: str, *addresses: int, ready: bool = True) -> JsonObject:
     return {
         "metadata": {"name": f"{name}-1", "namespace": "default", "labels": {"kubernetes.io/service-name": name}},
         "addressType": "IPv4",
-        "endpoints": [{"addresses": [f"10.0.0.{n}"], "conditions": {"ready": ready}} for n in addresses],
+        "endpoints": [
+            {
+                "addresses": [f"10.0.0.{n}"],
+                "conditions": {"ready": ready},
+                "targetRef": {"kind": "Pod", "namespace": "default", "name": f"pod-{n}"},
+            }
+            for n in addresses
+        ],
         "ports": [{"name": "http", "port": 8000}],
     }
 
@@ -199,4 +212,15 @@ async def stage(*names: str) -> AsyncIterator[Stage]:
             await server.stop()
 
 
-__all__ = ["GATEWAY", "HTTP_ROUTES", "INGRESSES", "Stage", "backend", "http_route", "ingress", "slice_of", "stage"]
+__all__ = [
+    "GATEWAY",
+    "HTTP_ROUTES",
+    "INGRESSES",
+    "Stage",
+    "backend",
+    "http_route",
+    "ingress",
+    "slice_of",
+    "stage",
+    "until_answered",
+]

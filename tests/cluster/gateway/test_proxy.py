@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiohttp import ClientPayloadError, WSMsgType
 from tests.builders import pod
-from tests.cluster.gateway.plane import GATEWAY, Stage, backend, http_route, ingress, slice_of, stage
+from tests.cluster.gateway.plane import GATEWAY, Stage, backend, http_route, ingress, slice_of, stage, until_answered
 
 from kohort.cluster.gateway import proxy
 from kohort.cluster.gateway.views import GATEWAYS
@@ -116,12 +116,6 @@ async def test_a_stream_that_began_before_a_change_of_routes_ends_normally(chang
             assert await socket.receive_str() == "stable: hello"
             scene.servers["stable"].release.set()
             assert await stream.content.read() == b"data: second\n\n", "to its end, without an error"
-
-
-async def until_answered(scene: Stage, text: str) -> None:
-    async with asyncio.timeout(10):
-        while (await scene.get())[1] != text:
-            pass
 
 
 async def test_endpoints_take_turns_and_a_dead_one_costs_nobody_an_error() -> None:
@@ -305,7 +299,7 @@ async def test_a_restart_keeps_the_address_and_answers_are_counted() -> None:
         await scene.cluster.until(lambda: bool(status(scene, INGRESSES, "llm").get("loadBalancer")))
         assert (await scene.get())[0] == 200
         text = scene.plane.manager.metrics.render().decode()
-        assert 'kohort_gateway_requests_total{code="200",service="llm"} 1.0' in text
+        assert 'kohort_gateway_requests_total{code="200",namespace="default",pod="pod-0",service="llm"} 1.0' in text
         await scene.cluster.parts["gateway"].restart()
         assert await scene.open() == address
         assert (await scene.get())[0] == 200

@@ -6,6 +6,7 @@ endpoints, such pods are searched.
 """
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from kohort.kube.informer import Informer
 from kohort.kube.resources import Key
@@ -15,9 +16,15 @@ from kohort.objects.pods import Pod
 
 BY_SERVICE = "service"
 _LOOPBACK = "127."
-Address = tuple[str, int]
-Dial = Callable[[str, int], Address]
+Dial = Callable[[str, int], tuple[str, int]]
 """Where an address of a pod is reached from here."""
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+    pod: str = ""
+    """The name of the pod behind it; empty for endpoints that are none."""
 
 
 def by_service(one: EndpointSlice) -> Iterable[str]:
@@ -43,7 +50,7 @@ def addresses(slices: Iterable[EndpointSlice], name: str) -> list[Address]:
         for endpoint in one.endpoints or ():
             group = _group(endpoint, ready, ending)
             if group is not None and endpoint.addresses:
-                group.append((endpoint.addresses[0], number))
+                group.append(Address(endpoint.addresses[0], number, endpoint.pod))
     return sorted(set(ready or ending))
 
 
@@ -66,7 +73,7 @@ def loopback_addresses(service: Service, name: str, pods: Iterable[Pod]) -> list
             continue
         number = target if isinstance(target, int) else _named_port(pod, target)
         if number is not None:
-            found.append((pod.status.pod_ip, number))
+            found.append(Address(pod.status.pod_ip, number, pod.metadata.name))
     return sorted(found)
 
 
@@ -83,11 +90,15 @@ class Backends:
         services: Informer[Service],
         slices: Informer[EndpointSlice],
         pods: Callable[[], Informer[Pod]] | None = None,
+        changed: Callable[[Key], None] | None = None,
     ) -> None:
-        """`pods` is called when a Service without endpoints is requested for the first time."""
+        """`pods` is called when a Service without endpoints is requested for the first time; `changed` when a Service
+        may have lost pods."""
         self._services = services
         self._slices = slices
-        self._pods = pods
+        self._open_pods = pods
+        self._pods: Informer[Pod] | None = None
+        self._changed = changed
         self._known: dict[Key, dict[int | str, list[Address] | None]] = {}
         self._turn: dict[tuple[Key, int | str], int] = {}
         slices.add_index(BY_SERVICE, by_service)
@@ -117,9 +128,25 @@ class Backends:
     def _among_pods(self, key: Key, port: int | str) -> list[Address]:
         service = self._services.get(key)
         name = None if service is None else port_name(service, port)
-        if self._pods is None or service is None or name is None:
+        if self._open_pods is None or service is None or name is None:
             return []
-        return loopback_addresses(service, name, self._pods().list(key.namespace))
+        if self._pods is None:
+            self._pods = self._open_pods()
+            self._pods.on_change(self._pod_changed)
+        return loopback_addresses(service, name, self._pods.list(key.namespace))
+
+    def pods_of(self, key: Key) -> frozenset[str] | None:
+        """The names of all pods behind a Service, ready or not; None if there is no such Service."""
+        service = self._services.get(key)
+        if service is None:
+            return None
+        slices = self._slices.by_index(BY_SERVICE, str(key))
+        names = {endpoint.pod for one in slices for endpoint in one.endpoints or ()}
+        selector = service.spec.selector
+        if self._pods is not None and selector:
+            pods = self._pods.list(key.namespace)
+            names |= {pod.metadata.name for pod in pods if selector.items() <= pod.metadata.labels.items()}
+        return frozenset(names)
 
     def _service_changed(self, old: Service | None, new: Service | None) -> None:
         for one in (old, new):
@@ -131,8 +158,17 @@ class Backends:
             if one is not None and one.service_name:
                 self._forget(Key(one.metadata.namespace, one.service_name))
 
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is None or self._changed is None or (new is not None and old.metadata.labels == new.metadata.labels):
+            return
+        for service in self._services.list(old.metadata.namespace):
+            if service.spec.selector and service.spec.selector.items() <= old.metadata.labels.items():
+                self._changed(Key(service.metadata.namespace, service.metadata.name))
+
     def _forget(self, key: Key, *, gone: bool = False) -> None:
         known = self._known.pop(key, {})
+        if self._changed is not None:
+            self._changed(key)
         if gone:
             for port in known:
                 self._turn.pop((key, port), None)

@@ -25,10 +25,11 @@ from kohort.objects.networking import Ingress
 from kohort.objects.pods import Pod
 
 if TYPE_CHECKING:
-    from prometheus_client import Counter
-
-    from kohort.cluster.gateway.backends import Dial
+    from kohort.cluster.gateway.backends import Backends, Dial
+    from kohort.cluster.gateway.metrics import RequestMetrics
+    from kohort.cluster.gateway.metrics_server import MetricsServer
     from kohort.cluster.gateway.proxy import Proxy, Settings
+    from kohort.cluster.gateway.route_table import Route
 
 _log = Log(module="kohort.cluster.gateway")
 
@@ -53,7 +54,9 @@ class DataPlane:
         self._opening = asyncio.Lock()
         self._gathering: asyncio.TimerHandle | None = None
         self._told: set[str] = set()
-        self._requests: Counter | None = None
+        self.request_metrics: RequestMetrics | None = None
+        self._metrics_server: MetricsServer | None = None
+        self._backends: Backends | None = None
         self.ingresses: Informer[Ingress] = manager.informer(INGRESSES, Ingress)
         self.routes: Informer[HTTPRoute] | None = None
         self.gateways: Informer[Gateway] | None = None
@@ -100,6 +103,9 @@ class DataPlane:
         if self.proxy is not None:
             await self.proxy.close()
             self.proxy = None
+        if self._metrics_server is not None:
+            await self._metrics_server.close()
+            self._metrics_server = None
 
     # Status
 
@@ -200,15 +206,10 @@ class DataPlane:
                 await proxy.close()
         await proxy.open(self.host, self._wanted_port)
 
-    def _count(self, service: str, status: int) -> None:
-        if self._requests is None:
-            from kohort.cluster.gateway.metrics import requests_counter
-
-            self._requests = requests_counter(self.manager.metrics.registry)
-        self._requests.labels(service, str(status)).inc()
-
     async def _open(self, port: int) -> "Proxy":
         from kohort.cluster.gateway.backends import Backends
+        from kohort.cluster.gateway.metrics import RequestMetrics
+        from kohort.cluster.gateway.metrics_server import MetricsServer
         from kohort.cluster.gateway.proxy import Proxy
 
         services = self.manager.informer(SERVICES, Service)
@@ -219,10 +220,20 @@ class DataPlane:
         def pods() -> Informer[Pod]:
             return self.manager.informer(PODS, Pod)
 
-        proxy = Proxy(Backends(services, slices, pods), dial=self._dial, observe=self._count, settings=self._settings())
+        if self.request_metrics is None:
+            self.request_metrics = RequestMetrics(self.manager.metrics.registry)
+        self._backends = Backends(services, slices, pods, self._endpoints_changed)
+        proxy = Proxy(self._backends, dial=self._dial, metrics=self.request_metrics, settings=self._settings())
         await self._listen(proxy, port)
+        self._metrics_server = MetricsServer(self.manager.metrics.render)
+        await self._metrics_server.open(self.host)
+        await self._metrics_server.publish(self.client)
         _log.info("gateway serves Ingresses and HTTPRoutes", address=f"http://{self.host}:{proxy.port}")
         return proxy
+
+    def _endpoints_changed(self, service: Key) -> None:
+        if self.request_metrics is not None and self._backends is not None:
+            self.request_metrics.retain(service, self._backends.pods_of(service))
 
     def _ingress_changed(self, old: Ingress | None, new: Ingress | None) -> None:
         if old is None or new is None or old.spec != new.spec or old.metadata.annotations != new.metadata.annotations:
@@ -278,3 +289,13 @@ class DataPlane:
                 _log.warning("not served", problem=problem)
         self._told = set(problems)
         self.proxy.table = RouteTable(found).continuing(self.proxy.table)
+        self._drop_unknown_services(found)
+
+    def _drop_unknown_services(self, routes: "list[Route]") -> None:
+        """Series of names that routes gave, and that are neither named any more nor a Service."""
+        if self.request_metrics is None or self._backends is None:
+            return
+        named = {Key(backend.namespace, backend.service) for route in routes for backend in route.backends()}
+        for service in self.request_metrics.services():
+            if service.name and service not in named and self._backends.pods_of(service) is None:
+                self.request_metrics.retain(service, None)

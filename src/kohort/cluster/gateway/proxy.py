@@ -23,7 +23,6 @@ on a connection that the server is just closing would be lost, and one that is n
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -52,6 +51,7 @@ from yarl import URL
 from kohort.cluster.gateway.backends import Address, Backends, Dial
 from kohort.cluster.gateway.certificates import Certificates
 from kohort.cluster.gateway.forwarded_headers import Client, Network, end_to_end, request_headers
+from kohort.cluster.gateway.metrics import CLIENT_GONE, CUT_OFF, PodSeries, RequestMetrics
 from kohort.cluster.gateway.request_target import BadTarget, Target, read_target
 from kohort.cluster.gateway.route_table import Backend, Facts, HeaderChange, Route, RouteTable
 from kohort.kube.log import Log
@@ -70,9 +70,6 @@ _SERVER: Final = {"Server": "kohort"}
 _PROTOCOL: Final = "Sec-WebSocket-Protocol"
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
-Observe = Callable[[str, int], None]
-"""Told of every answer: the Service, or '' without one, and the status code."""
-
 
 class Settings(msgspec.Struct, frozen=True):
     trusted_proxies: tuple[Network, ...] = ()
@@ -90,13 +87,49 @@ class Refusal(Exception):
         self.text = text
 
 
+class Observation:
+    """The figures of one request."""
+
+    __slots__ = ("_first", "_metrics", "_series", "_start", "service", "status")
+
+    def __init__(self, metrics: RequestMetrics) -> None:
+        self.service = Key("", "")
+        self.status = 0
+        """What is counted instead of the status that the client saw; 0: that one."""
+        self._metrics = metrics
+        self._series: PodSeries | None = None
+        self._start = asyncio.get_running_loop().time()
+        self._first = 0.0
+
+    def attempt(self, pod: str) -> None:
+        """The request is with this pod from now on."""
+        if self._series is not None:
+            self._metrics.ended(self._series)
+        self._series = self._metrics.began(self.service, pod)
+
+    def first_byte(self) -> None:
+        if not self._first:
+            self._first = asyncio.get_running_loop().time()
+
+    def end(self, status: int) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._series is None:
+            self._metrics.of(self.service, "").count(status)
+            return
+        self._series.count(status)
+        self._series.total.observe(now - self._start)
+        if status != CLIENT_GONE or self._first:
+            self._series.first_byte.observe((self._first or now) - self._start)
+        self._metrics.ended(self._series)
+
+
 class Proxy:
     def __init__(
         self,
         backends: Backends,
         *,
         dial: Dial | None = None,
-        observe: Observe | None = None,
+        metrics: RequestMetrics,
         settings: Settings = DEFAULT_SETTINGS,
     ) -> None:
         self._settings = settings
@@ -108,7 +141,7 @@ class Proxy:
         self.certificates = Certificates()
         self._backends = backends
         self._dial = dial
-        self._observe = observe
+        self._metrics = metrics
         self._runner: web.ServerRunner | None = None
         self._session: ClientSession | None = None
 
@@ -155,6 +188,18 @@ class Proxy:
         )
         if isinstance(target, BadTarget):
             return web.Response(status=400, text=f"{target.value}\n", headers={**_SERVER, "Connection": "close"})
+        observation = Observation(self._metrics)
+        status = CLIENT_GONE
+        try:
+            response = await self._answer(request, target, observation)
+            status = observation.status or response.status
+            return response
+        except ConnectionError:
+            return web.Response(status=CLIENT_GONE)
+        finally:
+            observation.end(status)
+
+    async def _answer(self, request: web.BaseRequest, target: Target, observation: "Observation") -> web.StreamResponse:
         facts = facts_of(request, target)
         route = self.table.find(facts)
         backend = None if route is None else route.choose(facts)
@@ -163,27 +208,25 @@ class Proxy:
                 raise Refusal(404, f"no Ingress or HTTPRoute has a rule for host {facts.host!r}, path {facts.path!r}")
             if backend is None:
                 raise Refusal(503, f"route {route.name} has no backend with a weight")
-            response = await self._forward(request, target, route, backend)
+            observation.service = Key(backend.namespace, backend.service)
+            return await self._forward(request, target, route, backend, observation)
         except Refusal as refusal:
-            response = web.Response(status=refusal.status, text=f"{refusal.text}\n", headers=_SERVER)
-        if self._observe is not None:
-            self._observe(backend.service if backend is not None else "", response.status)
-        return response
+            return web.Response(status=refusal.status, text=f"{refusal.text}\n", headers=_SERVER)
 
     async def _forward(
-        self, request: web.BaseRequest, target: Target, route: Route, backend: Backend
+        self, request: web.BaseRequest, target: Target, route: Route, backend: Backend, observation: "Observation"
     ) -> web.StreamResponse:
         client = Client(request.remote or "", request.secure, target.authority)
         headers = request_headers(request.headers, client, self._settings.trusted_proxies)
         changed(headers, backend.request)
         targets = self._targets(route, backend)
         if request.headers.get("Upgrade", "").lower() == "websocket":
-            there = await self._connect(target, targets, headers)
+            there = await self._connect(target, targets, headers, observation)
             if there is not None:
                 return await _tunnel(request, there)
-        answer = await self._ask(request, target, route, targets, headers)
+        answer = await self._ask(request, target, route, targets, headers, observation)
         try:
-            return await _pass_on(request, answer, backend.response)
+            return await _pass_on(request, answer, backend.response, observation)
         finally:
             answer.release()
 
@@ -196,7 +239,9 @@ class Proxy:
             raise Refusal(503, f"there is no {where} with port {backend.port} (route {route.name})")
         if not found:
             raise Refusal(503, f"{where} has no ready endpoint (route {route.name})")
-        return [self._dial(*address) if self._dial else address for address in found[:ATTEMPTS]]
+        if self._dial is None:
+            return found[:ATTEMPTS]
+        return [Address(*self._dial(each.host, each.port), each.pod) for each in found[:ATTEMPTS]]
 
     async def _ask(
         self,
@@ -205,6 +250,7 @@ class Proxy:
         route: Route,
         addresses: list[Address],
         headers: CIMultiDict[str],
+        observation: "Observation",
     ) -> ClientResponse:
         """The head of the answer of the first endpoint that gives one."""
         assert self._session is not None
@@ -214,6 +260,7 @@ class Proxy:
         refusal = Refusal(502, "no endpoint")
         repeatable = request.method in _REPEATABLE and not request.body_exists
         for number, address in enumerate(addresses):
+            observation.attempt(address.pod)
             try:
                 return await self._session.request(
                     request.method,
@@ -242,7 +289,7 @@ class Proxy:
     # WebSockets
 
     async def _connect(
-        self, target: Target, addresses: list[Address], headers: CIMultiDict[str]
+        self, target: Target, addresses: list[Address], headers: CIMultiDict[str], observation: "Observation"
     ) -> ClientWebSocketResponse | None:
         """None if the backend does not want a WebSocket here; then it is asked as for any page."""
         assert self._session is not None
@@ -252,6 +299,7 @@ class Proxy:
             own.popall(name, None)
         refusal = Refusal(502, "no endpoint")
         for address in addresses:
+            observation.attempt(address.pod)
             try:
                 return await self._session.ws_connect(
                     _url(address, target),
@@ -296,13 +344,12 @@ def changed(headers: CIMultiDict[str], change: HeaderChange) -> None:
 
 
 def _url(address: Address, target: Target) -> URL:
-    host, port = address
-    name = f"[{host}]" if ":" in host else host
-    return URL(f"http://{name}:{port}{target.forwarded}", encoded=True)
+    name = f"[{address.host}]" if ":" in address.host else address.host
+    return URL(f"http://{name}:{address.port}{target.forwarded}", encoded=True)
 
 
 def _text(address: Address) -> str:
-    return f"{address[0]}:{address[1]}"
+    return f"{address.host}:{address.port}"
 
 
 def _timeout(route: Route) -> ClientTimeout:
@@ -313,7 +360,9 @@ def _timeout(route: Route) -> ClientTimeout:
 # Bodies
 
 
-async def _pass_on(request: web.BaseRequest, answer: ClientResponse, change: HeaderChange) -> web.StreamResponse:
+async def _pass_on(
+    request: web.BaseRequest, answer: ClientResponse, change: HeaderChange, observation: Observation
+) -> web.StreamResponse:
     headers = end_to_end(answer.headers)
     headers.setdefault("Server", "kohort")
     changed(headers, change)
@@ -321,10 +370,12 @@ async def _pass_on(request: web.BaseRequest, answer: ClientResponse, change: Hea
     try:
         await response.prepare(request)
         async for part in answer.content.iter_any():
+            observation.first_byte()
             await response.write(part)
         await response.write_eof()
     except (ClientError, TimeoutError) as problem:
         _log.debug("answer of a backend was cut off", problem=str(problem))
+        observation.status = CUT_OFF
         _cut(request)
     return response
 

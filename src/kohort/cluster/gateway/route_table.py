@@ -243,6 +243,9 @@ class Route:
         backends = self.split.backends if self.canary is None else self.canary.backends
         return {backend.service: backend.weight for backend in backends}
 
+    def backends(self) -> tuple[Backend, ...]:
+        return self.split.backends if self.canary is None else (*self.split.backends, self.canary.backend)
+
     def continue_turns(self, before: "Route") -> None:
         if self.split.backends == before.split.backends:
             self.split = before.split
