@@ -1,5 +1,5 @@
 # Everything a developer needs to know: make demo, test, check, bench, site, test-kubernetes, test-kernel, test-wheel,
-# test-pythons, crash, lock.
+# test-pythons, crash, image, image-test, lock.
 # Each target installs what it needs into .venv first.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TOOLS  := $(VENV)/.tools
 
-.PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel test-wheel test-pythons crash lock clean
+.PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel test-wheel test-pythons crash image image-test lock clean
 
 setup: $(STAMP)
 
@@ -24,7 +24,7 @@ demo: $(STAMP)
 	@$(BIN)/kohort demo
 
 test: $(TOOLS)
-	$(BIN)/pytest -n 2 -m "not kubernetes and not kernel and not wheel"
+	$(BIN)/pytest -n 2 -m "not kubernetes and not kernel and not wheel and not image"
 
 check: $(TOOLS)
 	$(BIN)/ruff check src tests bench tools
@@ -67,6 +67,13 @@ test-pythons: $(TOOLS)
 
 crash: $(TOOLS)
 	KOHORT_CRASH_ROUNDS=200 $(BIN)/pytest -m crash tests/crash
+
+# IMAGE=--base=FILE takes exactly the Debian packages of an earlier dist/base.lock; --name=IMAGE names the result.
+image: $(TOOLS)
+	$(BIN)/python -m tools.image $(IMAGE)
+
+image-test: $(TOOLS)
+	$(BIN)/pytest -m image tests/image
 
 # Renew requirements/*.lock after a change of pyproject.toml; LOCK=--upgrade takes the newest versions.
 lock:

@@ -1,7 +1,7 @@
 """The chart is what its source makes, and rendered it is what `kohort manifests` prints.
 
-Templates use a small part of Helm's language: values, one default, one comparison, if/else and with, a value as YAML,
-and the digest of a file; that much is rendered here.
+Templates use a small part of Helm's language: values, one default, one comparison, if/else and with, if/else within a
+line, a value as YAML, and the digest of a file; that much is rendered here.
 """
 
 import hashlib
@@ -17,11 +17,14 @@ from kohort import __version__
 from kohort.groups.gang_schedulers import PROVIDERS
 from kohort.install import chart
 from kohort.install.manifests import manifests
-from kohort.install.options import IMAGE, Options
+from kohort.install.options import TAGGED, Options
 from kohort.objects.json_types import Json, JsonObject
 
 CONFIGURATION = ("ConfigMap", "somewhere", "lws-manager-config")
 CHART = Path(__file__).parents[2] / "deploy" / "chart"
+_INLINE = re.compile(
+    r"\{\{ if (?P<first>\S+) \}\}(?P<yes>.*?)(?:\{\{ else if (?P<second>.+?) \}\}(?P<otherwise>.*?))?\{\{ end \}\}"
+)
 
 
 def test_the_chart_is_up_to_date() -> None:
@@ -31,7 +34,8 @@ def test_the_chart_is_up_to_date() -> None:
 
 
 class Rendering:
-    def __init__(self, values: JsonObject, namespace: str) -> None:
+    def __init__(self, values: JsonObject, namespace: str, folder: Path = CHART) -> None:
+        self._folder = folder
         self._scope: JsonObject = {
             "Values": values,
             "Release": {"Namespace": namespace},
@@ -39,7 +43,7 @@ class Rendering:
         }
 
     def objects(self) -> list[JsonObject]:
-        templates = sorted((CHART / "templates").iterdir())
+        templates = sorted((self._folder / "templates").iterdir())
         texts = [self._render(path.read_text()) for path in templates]
         return [one for text in texts for one in yaml.safe_load_all(text) if one]
 
@@ -59,11 +63,19 @@ class Rendering:
             elif found := re.fullmatch(r"\{\{ toYaml \. \| indent (\d+) \}\}\n", line):
                 lines.append(textwrap.indent(yaml.safe_dump(given), " " * int(found[1])))
             else:
-                lines.append(re.sub(r"\{\{ (.*?) \}\}", lambda match: str(self._value(match[1])), line))
+                chosen = _INLINE.sub(self._inline, line)
+                lines.append(re.sub(r"\{\{ (.*?) \}\}", lambda match: str(self._value(match[1])), chosen))
         assert open_branches == [True]
         return "".join(lines)
 
+    def _inline(self, match: re.Match[str]) -> str:
+        if self._holds(match["first"]):
+            return match["yes"]
+        return match["otherwise"] if match["second"] and self._holds(match["second"]) else ""
+
     def _holds(self, condition: str) -> bool:
+        if found := re.fullmatch(r"not (\S+)", condition):
+            return not self._holds(found[1])
         if found := re.fullmatch(r'eq (\S+) "(.+)"', condition):
             return bool(self._value(found[1]) == found[2])
         return bool(self._value(condition))
@@ -72,7 +84,7 @@ class Rendering:
         if found := re.fullmatch(
             r'include \(print \$\.Template\.BasePath "/(.+)"\) \. \| trim \| sha256sum \| quote', expression
         ):
-            text = self._render((CHART / "templates" / found[1]).read_text()).strip()
+            text = self._render((self._folder / "templates" / found[1]).read_text()).strip()
             return f'"{hashlib.sha256(text.encode()).hexdigest()}"'
         if expression.startswith('"'):
             return expression.strip('"')
@@ -92,7 +104,7 @@ def test_rendered_it_is_the_plain_manifests(rollouts: bool, cert_manager: bool, 
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     values |= {"enableRollouts": rollouts, "enableCertManager": cert_manager, "enablePrometheus": monitor}
     values |= {"defaultResizePolicy": "Recreate", "replicaCount": 3}
-    values["image"]["manager"] |= {"repository": IMAGE.rpartition(":")[0], "tag": ""}
+    values["image"]["manager"] |= {"repository": TAGGED.rpartition(":")[0], "tag": ""}
     rendered = Rendering(values, "somewhere").objects()
     options = Options(
         namespace="somewhere",
@@ -170,6 +182,29 @@ def test_names_pods_and_service_of_the_operator_can_be_chosen() -> None:
     assert (metrics["spec"]["type"], metrics["spec"]["ports"][0]["port"]) == ("NodePort", 9000)
     full = Rendering({**values, **chosen, "fullnameOverride": "mine"}, "somewhere").objects()
     assert "mine-controller-manager" in {one["metadata"]["name"] for one in full if one["kind"] == "Deployment"}
+
+
+@pytest.mark.parametrize(
+    ("released", "tag", "digest", "expected"),
+    [
+        ("", "", "", f"registry/k:{__version__}"),
+        ("", "", "sha256:b", f"registry/k:{__version__}@sha256:b"),
+        ("", "7", "sha256:b", "registry/k:7@sha256:b"),
+        ("sha256:a", "", "", f"registry/k:{__version__}@sha256:a"),
+        ("sha256:a", "", "sha256:b", f"registry/k:{__version__}@sha256:b"),
+        ("sha256:a", "7", "", "registry/k:7"),
+        ("sha256:a", "7", "sha256:b", "registry/k:7@sha256:b"),
+    ],
+)
+def test_a_digest_names_the_image(tmp_path: Path, released: str, tag: str, digest: str, expected: str) -> None:
+    """That of the release, which another tag or digest replaces."""
+    chart.write(tmp_path, digest=released)
+    values = yaml.safe_load((tmp_path / "values.yaml").read_text())
+    values["image"]["manager"] |= {"repository": "registry/k", "tag": tag, "digest": digest}
+    for cert_manager in (False, True):
+        objects = Rendering({**values, "enableCertManager": cert_manager}, "somewhere", tmp_path).objects()
+        (deployment,) = (one for one in objects if one["kind"] == "Deployment")
+        assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == expected
 
 
 def test_another_configuration_means_other_pods() -> None:

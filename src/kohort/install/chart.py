@@ -23,13 +23,15 @@ import yaml
 from kohort import __version__
 from kohort.groups.gang_schedulers import PROVIDERS
 from kohort.install import operator_deployment, roles
-from kohort.install.options import IMAGE, Options
+from kohort.install.options import TAGGED, Options, released_digest
 from kohort.install.rendering import render
 from kohort.objects.json_types import JsonObject
 
+_CHOSEN_DIGEST: Final = "{{ if .Values.image.manager.digest }}@{{ .Values.image.manager.digest }}"
 MARKS: Final = {
     "mark-namespace": "{{ .Release.Namespace }}",
-    "mark-image": "{{ .Values.image.manager.repository }}:{{ .Values.image.manager.tag | default .Chart.AppVersion }}",
+    "mark-image": "{{ .Values.image.manager.repository }}:{{ .Values.image.manager.tag | default .Chart.AppVersion }}"
+    f"{_CHOSEN_DIGEST}{{{{ end }}}}",
     "mark-resize-policy": "{{ .Values.defaultResizePolicy }}",
     "mark-gang": "{{ .Values.gangSchedulingManagement.schedulerProvider }}",
     "1000007": "{{ .Values.replicaCount }}",
@@ -47,7 +49,7 @@ _MARKED: Final = Options(
     namespace="mark-namespace", image="mark-image", replicas=1000007, default_resize_policy="mark-resize-policy"
 )
 _GANG: Final = ".Values.gangSchedulingManagement.schedulerProvider"
-REPOSITORY, _, _TAG = IMAGE.rpartition(":")
+REPOSITORY, _, _TAG = TAGGED.rpartition(":")
 _NAME: Final = '{{ .Values.fullnameOverride | default .Values.nameOverride | default "lws" }}-controller-manager'
 _POD: Final[JsonObject] = operator_deployment.deployment(_MARKED)["spec"]["template"]["spec"]
 _CHOSEN: Final = {
@@ -66,6 +68,8 @@ image:
   manager:
     repository: {REPOSITORY}
     tag: ""
+    # Such as sha256:..., and decides what is pulled. By default that of the release, unless a tag is given.
+    digest: ""
     pullPolicy: {operator_deployment.PULL_POLICY}
 # The Deployment is called NAME-controller-manager; NAME is fullnameOverride, else nameOverride, else lws.
 nameOverride: ""
@@ -95,8 +99,8 @@ priorityClassName: ""
 """
 
 
-def files() -> dict[str, str]:
-    """Path in the chart to content."""
+def files(digest: str | None = None) -> dict[str, str]:
+    """Path in the chart to content. The digest is that of the released image, by default the one in this package."""
     found = {
         "Chart.yaml": yaml.safe_dump(_description(), sort_keys=False),
         "values.yaml": VALUES,
@@ -115,11 +119,16 @@ def files() -> dict[str, str]:
     for definition in operator_deployment.definitions(Options()):
         if not operator_deployment.is_converted(definition):
             found[f"crds/{definition['metadata']['name']}.yaml"] = render([definition])
+    if released := released_digest() if digest is None else digest:
+        # A tag of the user's names another image, so the digest of the release must not follow it.
+        fallback = f"{_CHOSEN_DIGEST}{{{{ else if not .Values.image.manager.tag }}}}@{released}{{{{ end }}}}"
+        text = found["templates/manager.yaml"]
+        found["templates/manager.yaml"] = text.replace(f"{_CHOSEN_DIGEST}{{{{ end }}}}", fallback)
     return found
 
 
-def write(folder: Path) -> None:
-    for path, content in files().items():
+def write(folder: Path, digest: str | None = None) -> None:
+    for path, content in files(digest).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(content)
 

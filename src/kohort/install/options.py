@@ -1,5 +1,6 @@
 """What can be chosen about an installation."""
 
+from importlib import resources
 from typing import Final
 
 import msgspec
@@ -7,7 +8,23 @@ import msgspec
 from kohort import __version__
 from kohort.manager.configuration import NAMESPACE
 
-IMAGE: Final = f"ghcr.io/kohort/kohort:{__version__}"
+TAGGED: Final = f"ghcr.io/kohort/kohort:{__version__}"
+DIGEST_FILE: Final = "image.digest"
+"""Only a released package has it: an image cannot contain its own digest, nor a checkout that of its image."""
+
+
+def released_digest() -> str:
+    """Of the image that was released together with this package; empty in a checkout."""
+    file = resources.files("kohort.install") / DIGEST_FILE
+    return file.read_text().strip() if file.is_file() else ""
+
+
+def with_digest(name: str, digest: str) -> str:
+    """The tag says what it is, the digest decides what is pulled."""
+    return f"{name}@{digest}" if digest else name
+
+
+IMAGE: Final = with_digest(TAGGED, released_digest())
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

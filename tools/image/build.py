@@ -1,0 +1,152 @@
+"""kohort's image, from its parts: Debian's Python, the locked packages, and kohort of this checkout."""
+
+import datetime
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tools.image import debian, wheels
+from tools.image.bytecode import compile_modules
+from tools.image.files import Files
+from tools.image.oci import Image, Settings, make_image
+from tools.image.sbom import image_components, render
+
+from kohort import __doc__ as described
+from kohort import __version__
+from kohort.install.options import TAGGED
+
+USER: Final = "65532:65532"
+ENVIRONMENT: Final = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/home/kohort",
+    "LANG": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "SSL_CERT_FILE": f"/{debian.BUNDLE}",
+}
+PORTS: Final = ("8081/tcp", "8443/tcp", "9443/tcp")
+
+
+class ImageError(Exception):
+    """The image cannot be built; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Built:
+    image: Image
+    base: debian.Base
+    wheels: tuple[wheels.Wheel, ...]
+    """kohort's own last."""
+    created: int
+
+
+def build(root: Path, *, name: str = "", base: Path | None = None, wheel: Path | None = None) -> Built:
+    """From the checkout at root, or with a wheel of kohort that was built already."""
+    try:
+        made = debian.make_base(_pinned(base))
+        target = wheels.Target(made.python, made.libc, made.architecture)
+        created = image_time(root)
+        with tempfile.TemporaryDirectory(prefix="kohort-wheels-") as directory:
+            own = wheels.read_wheel(wheel or build_wheel(root, Path(directory) / "own", created))
+            needed = wheels.download(target, root / "requirements" / "run.lock", Path(directory))
+        packages, program = Files(), wheels.unpack(own, target)
+        for one in needed:
+            packages.update(wheels.unpack(one, target))
+        program.update(wheels.commands(program, target))
+        compile_modules(made.files, [packages, program], target)
+    except (debian.BaseError, wheels.WheelError) as problem:
+        raise ImageError(str(problem)) from problem
+    except subprocess.CalledProcessError as problem:
+        command = " ".join(map(str, problem.cmd))
+        raise ImageError(f"{command} failed with exit code {problem.returncode}; its output is above") from problem
+    layers = {
+        f"Debian packages for Python {made.python}": made.files.layer(),
+        "Python packages of requirements/run.lock": packages.layer(),
+        f"kohort {own.version}": program.layer(),
+    }
+    moment = datetime.datetime.fromtimestamp(created, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    settings = Settings(
+        name=name or TAGGED,
+        architecture=made.architecture,
+        created=moment,
+        entry_point=("kohort",),
+        arguments=("operator",),
+        environment=ENVIRONMENT,
+        user=USER,
+        ports=PORTS,
+        labels=_labels(root, moment),
+    )
+    return Built(make_image(settings, layers), made, (*needed, own), created)
+
+
+def write(built: Built, folder: Path) -> list[str]:
+    """All results, and a line about each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = folder / archive_name(built)
+    built.image.write(folder / "image")
+    archive.write_bytes(built.image.archive())
+    (folder / "image.digest").write_text(f"{built.image.digest}\n")
+    (folder / "base.lock").write_text("".join(f"{one.name}={one.version}\n" for one in built.base.packages))
+    (folder / "image.cdx.json").write_text(
+        render(built.image.name, __version__, built.created, image_components(built))
+    )
+    return [
+        f"image    {built.image.name}@{built.image.digest}",
+        f"size     {built.image.size / 1e6:.1f} MB compressed, {built.base.architecture}, {USER}",
+        f"layout   {folder / 'image'}",
+        f"archive  {archive}",
+        f"digest   {folder / 'image.digest'}",
+        f"base     {folder / 'base.lock'}: {len(built.base.packages)} Debian packages",
+        f"content  {folder / 'image.cdx.json'}",
+    ]
+
+
+def archive_name(built: Built) -> str:
+    return f"kohort-{built.wheels[-1].version}-image-{built.base.architecture}.tar"
+
+
+def build_wheel(root: Path, folder: Path, created: int) -> Path:
+    """kohort's own. The same source and time make the same bytes."""
+    folder.mkdir(parents=True)
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(created)}
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=root, env=environment, check=True, stdout=subprocess.DEVNULL)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def image_time(root: Path) -> int:
+    """SOURCE_DATE_EPOCH, else the time of the commit, else the beginning of time."""
+    if given := os.environ.get("SOURCE_DATE_EPOCH"):
+        return int(given)
+    return int(_git(root, "log", "-1", "--format=%ct") or 0)
+
+
+def _labels(root: Path, created: str) -> dict[str, str]:
+    found = {
+        "org.opencontainers.image.created": created,
+        "org.opencontainers.image.description": (described or "").strip(),
+        "org.opencontainers.image.licenses": "Apache-2.0",
+        "org.opencontainers.image.title": "kohort",
+        "org.opencontainers.image.version": __version__,
+    }
+    if revision := _git(root, "rev-parse", "HEAD"):
+        changed = "-changed" if _git(root, "status", "--porcelain") else ""
+        found["org.opencontainers.image.revision"] = revision + changed
+    return found
+
+
+def _git(root: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _pinned(base: Path | None) -> dict[str, str] | None:
+    if base is None:
+        return None
+    lines = (line.partition("=") for line in base.read_text().splitlines() if line)
+    return {name: version for name, _, version in lines}
