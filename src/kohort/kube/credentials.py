@@ -211,6 +211,10 @@ class Credentials:
         self._impersonate = [*impersonate]
         self._basic = base64.b64encode(f"{username}:{password}".encode()).decode() if username else ""
 
+    def impersonate(self, user: str, *groups: str) -> None:
+        """Act as another user from now on; the API server asks whether these credentials may."""
+        self._impersonate = [("impersonate-user", user), *(("impersonate-group", group) for group in groups)]
+
     async def headers(self) -> list[tuple[str, str]]:
         """Pairs, because a header may come several times (`impersonate-group`)."""
         for source in self._sources:

@@ -101,6 +101,8 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                     server.webhooks,
                     AuthorityFiles(pki.ca_certificate, pki.ca_key),
                     options.default_resize_policy,
+                    kubeconfig=options.data.kubeconfig,
+                    impersonate=True,
                 )
                 controllers = _controllers(options, surroundings, partial(_in_process, server))
                 server.part_metrics |= {part.name: part.metrics for part in controllers}
@@ -140,6 +142,7 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
         options.simulation,
         connection.server,
         default_resize_policy=options.default_resize_policy,
+        kubeconfig=options.kubeconfig,
     )
     # Pods are in the directory of one process, and one in the background is found there to be stopped. Controllers in
     # front of a terminal leave nothing there and need not have it alone.

@@ -18,6 +18,7 @@ from kohort.up.startup_errors import BadOption
 API_SERVER = "apiserver"
 NODE = "node"
 OPERATOR = "operator"
+GATEWAY = "gateway"
 SIMULATION = "simulation"
 """Not in the list of parts: asking for simulated nodes starts it."""
 
@@ -26,7 +27,7 @@ MODULES = {
     "scheduler": "kohort.cluster.scheduler.registration",
     OPERATOR: "kohort.operator",
     NODE: "kohort.node.registration",
-    "gateway": "kohort.cluster.gateway.registration",
+    GATEWAY: "kohort.up.gateway_launcher",
     SIMULATION: "kohort.cluster.simulation.registration",
 }
 NAMES = (API_SERVER, *(name for name in MODULES if name != SIMULATION))
@@ -52,6 +53,10 @@ class PartSettings:
     """The authority of the cluster, if its files are on this machine."""
     default_resize_policy: str = "None"
     """Of LeaderWorkerSets that do not specify one."""
+    kubeconfig: Path | None = None
+    """For parts that are processes of their own; None where kubectl would find it."""
+    impersonate: bool = False
+    """Whether such parts act under names of their own."""
 
 
 def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
@@ -100,6 +105,11 @@ def register(name: str, settings: PartSettings, manager: Manager) -> Settled | N
             api_server=settings.server,
         )
         return settled
+    elif name == GATEWAY:
+        kubeconfig = str(settings.kubeconfig) if settings.kubeconfig is not None else ""
+        user = f"system:kohort:{GATEWAY}" if settings.impersonate else ""
+        launched: Settled = register_part(manager, kubeconfig=kubeconfig, user=user).settled
+        return launched
     else:
         register_part(manager)
     return None

@@ -27,14 +27,14 @@ def run(options: Options, ready: Callable[[Running], None]) -> None:
     # A start makes things that stay: modules, classes, caches. Looking for garbage among them is a waste of time.
     gc.disable()
     tls_buffers.limit_tls_buffers()
-    _allow_connections()
+    allow_connections()
     if is_detached():
         # A crash of the interpreter leaves the stacks of all threads in the log.
         faulthandler.enable()
     asyncio.run(_run(options, ready))
 
 
-def _allow_connections() -> None:
+def allow_connections() -> None:
     """As many open files as the system lets us have: what a shell gives its programs is meant for those that use
     select(2), and is less than a few hundred clients need."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
