@@ -16,6 +16,7 @@ CONTENTS: Final = {
     "up": "kohort up",
     "install": "install on a cluster",
     "demo": "the demo",
+    "dashboard": "kohort dashboard: pages of what inspection finds, live",
     "manager": "the operator as a process: leadership, health, metrics",
     "operator": "which controllers and webhooks make up the operator",
     "inspection": "what the commands say about a set: tree, causes, forecasts (pure)",

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "restart": ("kohort.cli.restart", "Recreate groups step by step, or one at once."),
     "resize": ("kohort.cli.resize", "Change the pods per group, or CPU and memory in place."),
     "logs": ("kohort.cli.logs", "Show the logs of a set's pods, interleaved."),
+    "dashboard": ("kohort.cli.dashboard", "Show sets in a browser, live."),
     "examples": ("kohort.cli.examples", "List the example manifests, or print one."),
     "completion": ("kohort.cli.completion", "Print the completion script for a shell."),
     "version": ("kohort.cli.version", "Print the version."),

@@ -1,0 +1,40 @@
+"""`dashboard`: serves until interrupted."""
+
+import asyncio
+from collections.abc import Sequence
+
+import click
+
+from kohort.cli.connection import Refusal
+from kohort.dashboard.running import running
+from kohort.dashboard.server import LOOPBACK, Settings
+from kohort.kube.client import Client
+from kohort.kube.transport import HttpsTransport
+
+
+async def serve(client: Client, namespace: str, host: str, port: int, auth: str, allowed_hosts: Sequence[str]) -> int:
+    settings = Settings(hosts=(*LOOPBACK, *(one.lower() for one in allowed_hosts)))
+    transport = client.transport
+    connection = transport.connection if isinstance(transport, HttpsTransport) and auth == "token" else None
+    base = f"http://{_reachable(host)}"
+
+    def used(link: str) -> None:
+        click.echo(f"opened; for another browser: {base}:{port}{link}", err=True)
+
+    try:
+        async with running(
+            client, (host, port), settings, namespace=namespace, tokens_of=connection, link_used=used
+        ) as found:
+            port = found.port
+            link = found.link()
+            click.echo(f"dashboard {base}:{port}{link or '/dashboard/'}")
+            if link:
+                click.echo("The link works once. Stop with Ctrl-C.")
+            await asyncio.Event().wait()
+    except OSError as problem:
+        raise Refusal(f"cannot listen on {host}:{port}: {problem.strerror}; choose another with --port") from problem
+    return 0
+
+
+def _reachable(host: str) -> str:
+    return "127.0.0.1" if host in ("", "0.0.0.0", "::") else f"[{host}]" if ":" in host else host

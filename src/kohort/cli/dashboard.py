@@ -1,0 +1,36 @@
+"""`kohort dashboard`."""
+
+import click
+
+from kohort.cli.connection import Target, cluster_options, execute
+
+
+@click.command("dashboard")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8088, show_default=True, help="Port; 0 for any free one."
+)
+@click.option(
+    "--auth",
+    type=click.Choice(["link", "token"]),
+    default="link",
+    show_default=True,
+    help="How users log in: by the one-time link that is printed, or each with a bearer token of the cluster.",
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Another name by which browsers reach it, such as that of an Ingress.",
+)
+@cluster_options
+def command(host: str, port: int, auth: str, allowed_hosts: tuple[str, ...], target: Target) -> None:
+    """Show sets in a browser: state, groups, releases and causes, live.
+
+    With --auth link, pages show what the user of the kubeconfig may read. With --auth token, each user sees only what
+    the API server allows that user to list.
+    """
+    from kohort.cli.actions import dashboard
+
+    execute(target, lambda client, namespace: dashboard.serve(client, namespace, host, port, auth, allowed_hosts))

@@ -1,0 +1,295 @@
+"""The objects that pages are made of, kept current by watches.
+
+Sets, their pods, StatefulSets and revisions are cached by the same selections as the operator's, so in `kohort up` both
+share one copy. Warnings are cached because explanations need them; other events are many, and only a timeline shows
+them: those are read when it is opened.
+
+| objects | needed? |
+|---|---|
+| sets, pods, StatefulSets, revisions | yes: without the right to read them the dashboard does not start |
+| all others in `OPTIONAL` | shown if the cluster serves them and they may be read; asked again every minute |
+
+A change of any object is reported as the set that it belongs to, so that only pages about this set are made anew.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+from kohort.groups.caches import BY_SET, GroupService, Member, by_set, owned_by, sets_of
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.revisions import Revision
+from kohort.inspection.release import CANARY_SUFFIX
+from kohort.inspection.snapshot import Snapshot
+from kohort.kube.errors import ApiError
+from kohort.kube.informer import Informer
+from kohort.kube.manager import Manager
+from kohort.kube.resources import (
+    CONTROLLER_REVISIONS,
+    EVENTS,
+    HTTP_ROUTES,
+    INGRESSES,
+    LEADER_WORKER_SETS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    ROLLOUTS,
+    SERVICES,
+    STATEFUL_SETS,
+    Key,
+    Resource,
+)
+from kohort.objects.apps import GroupStatefulSet
+from kohort.objects.core import Event, Node, PersistentVolumeClaim, Pod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import PartialObject
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rules import group_labels
+from kohort.rules.rollout_labels import CANARY_SET
+
+ASK_AGAIN_SECONDS: Final = 60.0
+NODES_KEY: Final = Key("", "nodes")
+"""Reported when a node, or a pod that belongs to no set, has changed."""
+NEEDED: Final = (LEADER_WORKER_SETS, PODS, STATEFUL_SETS, CONTROLLER_REVISIONS)
+OPTIONAL: Final = (
+    ROLLOUTS,
+    HTTP_ROUTES,
+    INGRESSES,
+    EVENTS,
+    PERSISTENT_VOLUME_CLAIMS,
+    SERVICES,
+    NODES,
+)
+_BY_WORKLOAD: Final = "dashboard-workload"
+_BY_STABLE_SET: Final = "dashboard-stable-set"
+_BY_INVOLVED: Final = "dashboard-involved"
+_WARNINGS: Final = "type=Warning"
+
+Listener = Callable[[Key], None]
+
+
+class ClusterCache:
+    def __init__(self, manager: Manager, namespaces: tuple[str, ...] = ()) -> None:
+        """`namespaces` are those that may be read, if not all of them may."""
+        self._manager = manager
+        self._namespaces = namespaces
+        self._listeners: list[Listener] = []
+        selected = group_labels.NAME
+        self.sets: Informer[LeaderWorkerSet] = manager.informer(LEADER_WORKER_SETS, LeaderWorkerSet)
+        self.sets.add_index(_BY_STABLE_SET, _by_stable_set)
+        self.pods: Informer[Pod] = manager.informer(PODS, Pod, label_selector=selected)
+        self.pods.add_index(BY_SET, by_set)
+        self.stateful_sets: Informer[GroupStatefulSet] = manager.informer(
+            STATEFUL_SETS, GroupStatefulSet, label_selector=selected
+        )
+        self.stateful_sets.add_index(BY_SET, by_set)
+        self.revisions: Informer[Revision] = manager.informer(CONTROLLER_REVISIONS, Revision, label_selector=selected)
+        self.revisions.add_index(BY_SET, by_set)
+        self.rollouts: Informer[Rollout] | None = None
+        self.routes: Informer[JsonObject] | None = None
+        self.ingresses: Informer[JsonObject] | None = None
+        self.warnings: Informer[Event] | None = None
+        self.claims: Informer[PersistentVolumeClaim] | None = None
+        self.services: Informer[GroupService] | None = None
+        self.nodes: Informer[Node] | None = None
+        self.other_pods: Informer[Pod] | None = None
+        manager.background("optional-objects", self._look_for_optional)
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with the key of a set whenever one of its objects has changed."""
+        if not self._listeners:
+            self.sets.on_change(lambda old, new: self._set_changed(new or old))
+            self.pods.on_change(lambda old, new: self._member_changed(new or old))
+            self.stateful_sets.on_change(lambda old, new: self._member_changed(new or old))
+            self.revisions.on_change(lambda old, new: self._member_changed(new or old))
+        self._listeners.append(listener)
+
+    def _report(self, key: Key) -> None:
+        for listener in self._listeners:
+            listener(key)
+
+    def _member_changed(self, obj: Member | None) -> None:
+        for key in sets_of(obj) if obj is not None else ():
+            self._report_with_stable(key)
+
+    def _set_changed(self, group_set: LeaderWorkerSet | None) -> None:
+        if group_set is not None:
+            self._report(Key(group_set.metadata.namespace, group_set.metadata.name))
+            stable = group_set.metadata.labels.get(CANARY_SET)
+            if stable:
+                self._report(Key(group_set.metadata.namespace, stable))
+
+    def _report_with_stable(self, key: Key) -> None:
+        """What belongs to a canary set is shown with the set that it may replace."""
+        self._report(key)
+        group_set = self.sets.get(key)
+        stable = group_set.metadata.labels.get(CANARY_SET) if group_set is not None else None
+        if stable:
+            self._report(Key(key.namespace, stable))
+
+    # Objects that may be absent
+
+    async def _look_for_optional(self) -> None:
+        while True:
+            await self.add_optional()
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    async def add_optional(self) -> None:
+        """Begin to watch what the cluster serves and the user may read."""
+        manager = self._manager
+        if self.rollouts is None and await self._readable(ROLLOUTS):
+            self.rollouts = manager.informer(ROLLOUTS, Rollout)
+            self.rollouts.add_index(_BY_WORKLOAD, _by_workload)
+            self.rollouts.on_change(lambda old, new: self._rollout_changed(new or old))
+        if self.routes is None and await self._readable(HTTP_ROUTES):
+            self.routes = manager.informer(HTTP_ROUTES, dict)
+            self.routes.on_change(lambda old, new: self._route_changed(new or old))
+        if self.ingresses is None and await self._readable(INGRESSES):
+            self.ingresses = manager.informer(INGRESSES, dict)
+            self.ingresses.on_change(lambda old, new: self._route_changed(new or old))
+        if self.warnings is None and await self._readable(EVENTS):
+            self.warnings = manager.informer(EVENTS, Event, field_selector=_WARNINGS)
+            self.warnings.add_index(_BY_INVOLVED, _by_involved)
+            self.warnings.on_change(lambda old, new: self._warned(new or old))
+        if self.claims is None and await self._readable(PERSISTENT_VOLUME_CLAIMS):
+            self.claims = manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
+        if self.services is None and await self._readable(SERVICES):
+            self.services = manager.informer(SERVICES, GroupService, label_selector=group_labels.NAME)
+        if self.nodes is None and await self._readable(NODES):
+            self.other_pods = manager.informer(PODS, Pod, label_selector=f"!{group_labels.NAME}")
+            self.other_pods.on_change(lambda old, new: self._report(NODES_KEY))
+            self.nodes = manager.informer(NODES, Node)
+            self.nodes.on_change(lambda old, new: self._report(NODES_KEY))
+
+    async def _readable(self, resource: Resource) -> bool:
+        namespace = self._namespaces[0] if self._namespaces and resource.namespaced else ""
+        try:
+            await self._manager.client.list(resource, namespace, type=PartialObject, limit=1)
+        except ApiError:
+            return False
+        return True
+
+    def _rollout_changed(self, rollout: Rollout | None) -> None:
+        if rollout is not None and rollout.spec.workload_ref.is_group_set:
+            self._report(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
+
+    def _route_changed(self, route: JsonObject | None) -> None:
+        """Any set of the namespace that a Rollout releases: which of them the route serves is seen when it is read."""
+        namespace = ((route or {}).get("metadata") or {}).get("namespace", "")
+        for rollout in self.rollouts.list(namespace) if self.rollouts is not None else ():
+            self._rollout_changed(rollout)
+
+    def _warned(self, event: Event | None) -> None:
+        if event is None:
+            return
+        about, namespace = event.involved_object, event.metadata.namespace
+        key = Key(namespace, about.name)
+        if about.kind == "LeaderWorkerSet":
+            self._report(key)
+        elif about.kind == "Pod" and (pod := self.pods.get(key)) is not None:
+            self._member_changed(pod)
+        elif about.kind == "StatefulSet" and (found := self.stateful_sets.get(key)) is not None:
+            self._member_changed(found)
+
+    # Reading
+
+    def set_keys(self) -> list[Key]:
+        """Of all sets but canaries, which are shown with the set that they may replace."""
+        return sorted(
+            Key(one.metadata.namespace, one.metadata.name) for one in self.sets.list() if not self._is_canary(one)
+        )
+
+    def _is_canary(self, group_set: LeaderWorkerSet) -> bool:
+        stable = group_set.metadata.labels.get(CANARY_SET)
+        return bool(stable) and Key(group_set.metadata.namespace, stable or "") in self.sets
+
+    def snapshot(self, key: Key, readable: Collection[Resource]) -> Snapshot | None:
+        """The set and what belongs to it, as far as the caller may read it; None if there is no such set."""
+        group_set = self.sets.get(key)
+        if group_set is None:
+            return None
+        rollout = self._rollout(key) if ROLLOUTS in readable else None
+        canary = self._canary(key, readable) if rollout is not None else None
+        found = self._groups(group_set, readable)
+        service = self.services.get(key) if self.services is not None and SERVICES in readable else None
+        claims = (
+            self.claims.list(key.namespace) if self.claims is not None and PERSISTENT_VOLUME_CLAIMS in readable else []
+        )
+        return Snapshot(
+            group_set=group_set,
+            pods=found.pods,
+            stateful_sets=found.stateful_sets,
+            revisions=found.revisions,
+            events=found.events,
+            claims=claims,
+            service=service,
+            rollout=rollout,
+            routes=self._routes(rollout, readable),
+            canary=canary,
+        )
+
+    def _groups(self, group_set: LeaderWorkerSet, readable: Collection[Resource]) -> Snapshot:
+        metadata = group_set.metadata
+        name = f"{metadata.namespace}/{metadata.name}"
+        pods = self.pods.by_index(BY_SET, name) if PODS in readable else []
+        stateful_sets = self.stateful_sets.by_index(BY_SET, name) if STATEFUL_SETS in readable else []
+        revisions = self.revisions.by_index(BY_SET, name) if CONTROLLER_REVISIONS in readable else []
+        return Snapshot(
+            group_set=group_set,
+            pods=pods,
+            stateful_sets=stateful_sets,
+            revisions=[
+                one for one in revisions if one.metadata.controller is None or owned_by(one.metadata, group_set)
+            ],
+            events=self._warnings_of(group_set, pods, stateful_sets) if EVENTS in readable else [],
+        )
+
+    def _warnings_of(
+        self, group_set: LeaderWorkerSet, pods: Collection[Pod], stateful_sets: Collection[GroupStatefulSet]
+    ) -> list[Event]:
+        if self.warnings is None:
+            return []
+        namespace = group_set.metadata.namespace
+        about = [f"{namespace}/LeaderWorkerSet/{group_set.metadata.name}"]
+        about += [f"{namespace}/Pod/{one.metadata.name}" for one in pods]
+        about += [f"{namespace}/StatefulSet/{one.metadata.name}" for one in stateful_sets]
+        return [event for one in about for event in self.warnings.by_index(_BY_INVOLVED, one)]
+
+    def _rollout(self, key: Key) -> Rollout | None:
+        found = self.rollouts.by_index(_BY_WORKLOAD, str(key)) if self.rollouts is not None else []
+        return min(found, key=lambda one: one.metadata.name) if found else None
+
+    def _canary(self, key: Key, readable: Collection[Resource]) -> Snapshot | None:
+        """After a release that was given up, two may be there for a while; the one that goes does not matter."""
+        sets = self.sets.by_index(_BY_STABLE_SET, str(key))
+        living = [one for one in sets if not one.metadata.deleting]
+        return self._groups(living[-1], readable) if living else None
+
+    def _routes(self, rollout: Rollout | None, readable: Collection[Resource]) -> list[JsonObject]:
+        """Those that the Rollout names; of an Ingress, the one beside it that carries the share of the new version."""
+        found: list[JsonObject] = []
+        for ref in rollout.strategy.traffic_routings if rollout is not None else ():
+            assert rollout is not None
+            namespace = rollout.metadata.namespace
+            if ref.gateway is not None and self.routes is not None and HTTP_ROUTES in readable:
+                route = self.routes.get(Key(namespace, ref.gateway.http_route_name or ""))
+                found += [{**route, "kind": "HTTPRoute"}] if route is not None else []
+            if ref.ingress is not None and self.ingresses is not None and INGRESSES in readable:
+                ingress = self.ingresses.get(Key(namespace, f"{ref.ingress.name}{CANARY_SUFFIX}"))
+                found += [{**ingress, "kind": "Ingress"}] if ingress is not None else []
+        return found
+
+
+def _by_workload(rollout: Rollout) -> Iterable[str]:
+    ref = rollout.spec.workload_ref
+    return (f"{rollout.metadata.namespace}/{ref.name}",) if ref.is_group_set else ()
+
+
+def _by_stable_set(group_set: LeaderWorkerSet) -> Iterable[str]:
+    stable = group_set.metadata.labels.get(CANARY_SET)
+    return (f"{group_set.metadata.namespace}/{stable}",) if stable else ()
+
+
+def _by_involved(event: Event) -> Iterable[str]:
+    about = event.involved_object
+    return (f"{event.metadata.namespace}/{about.kind}/{about.name}",)

@@ -1,0 +1,141 @@
+"""Live updates: each open page has one stream of server-sent events with the sections that have changed.
+
+What a stream costs is bounded: it remembers digests, not pages; changes that come while a page is made or sent are
+gathered into one; a page that takes long to make is made less often. A browser that reads slowly delays only itself.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from kohort.dashboard.cluster_cache import ClusterCache
+from kohort.dashboard.view import Part, Section, View
+from kohort.kube.resources import Key
+
+GATHER_SECONDS: Final = 0.03
+"""For which changes are gathered: a roll makes dozens of them at once."""
+TICK_SECONDS: Final = 15.0
+"""After which a page is made anew without a change, because ages pass; also how often a quiet stream shows life."""
+_SHARE: Final = 3.0
+"""A page that takes a second to make is made after a pause of so many seconds at the earliest."""
+
+
+class Changes:
+    """The sets that have changed since a stream last looked."""
+
+    def __init__(self) -> None:
+        self._keys: set[Key] = set()
+        self._flag = asyncio.Event()
+
+    def add(self, key: Key) -> None:
+        self._keys.add(key)
+        self._flag.set()
+
+    async def wait(self, about: frozenset[Key]) -> None:
+        """Until one of these sets has changed (any, if none are given), or a tick has passed."""
+        try:
+            async with asyncio.timeout(TICK_SECONDS):
+                while True:
+                    await self._flag.wait()
+                    self._flag.clear()
+                    if not about or about & self._keys:
+                        return
+                    self._keys.clear()
+        except TimeoutError:
+            return
+        finally:
+            self._keys.clear()
+
+
+class Broadcast:
+    """Passes changes of the cache on to the streams that are open."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._open: set[Changes] = set()
+        cache.listen(self._changed)
+
+    def _changed(self, key: Key) -> None:
+        for one in self._open:
+            one.add(key)
+
+    @property
+    def streams(self) -> int:
+        return len(self._open)
+
+    def open(self) -> Changes:
+        changes = Changes()
+        self._open.add(changes)
+        return changes
+
+    def close(self, changes: Changes) -> None:
+        self._open.discard(changes)
+
+
+class Update(msgspec.Struct, frozen=True):
+    id: str
+    html: str
+
+
+def digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def page_digest(view: View) -> str:
+    """Of all that a page shows: a browser that has it needs no first update."""
+    return digest("".join(one.html for one in view.sections))
+
+
+class SentSections:
+    """What one browser has, as digests, and what it needs to have a view."""
+
+    def __init__(self) -> None:
+        self._whole: dict[str, str] = {}
+        self._frames: dict[str, str] = {}
+        self._parts: dict[str, str] = {}
+
+    def has(self, view: View) -> None:
+        """The browser has this view already."""
+        for one in view.sections:
+            self._remember(one)
+
+    def updates(self, view: View) -> list[Update]:
+        found: list[Update] = []
+        for one in view.sections:
+            if self._whole.get(one.id) == digest(one.html):
+                continue
+            if one.parts and self._frames.get(one.id) == one.frame:
+                found += [Update(part.id, str(part.html)) for part in one.parts if self._differs(part)]
+            else:
+                found.append(Update(one.id, str(one.html)))
+            self._remember(one)
+        return found
+
+    def _differs(self, part: Part) -> bool:
+        return self._parts.get(part.id) != digest(part.html)
+
+    def _remember(self, section: Section) -> None:
+        self._whole[section.id] = digest(section.html)
+        if section.parts:
+            self._frames[section.id] = section.frame
+            self._parts = {one.id: digest(one.html) for one in section.parts}
+
+
+async def updates_of(make: Callable[[], Awaitable[View]], changes: Changes, known: str) -> AsyncIterator[list[Update]]:
+    """Lists of updates, empty ones to show life. `known` is the digest of the page that the browser has."""
+    clock = asyncio.get_running_loop().time
+    sent = SentSections()
+    view = await make()
+    if page_digest(view) == known:
+        sent.has(view)
+    yield sent.updates(view)
+    while True:
+        await changes.wait(view.about)
+        await asyncio.sleep(GATHER_SECONDS)
+        start = clock()
+        view = await make()
+        took = clock() - start
+        yield sent.updates(view)
+        await asyncio.sleep(_SHARE * took)

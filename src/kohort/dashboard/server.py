@@ -1,0 +1,371 @@
+"""The web server of the dashboard: routes, sessions, headers and limits.
+
+What every request passes, in this order:
+
+| check | else |
+|---|---|
+| the Host header names this server (DNS rebinding: a foreign name that resolves to a loopback address) | 421 |
+| the address has not sent too many requests | 429 |
+| a session, or a bearer token in a cluster | 401, or the login page |
+| a write: an Origin of this server, and the token of the session | 403 |
+
+Responses allow the browser no inline script or style, no frame, no other host (Content-Security-Policy), and are not
+kept in its cache.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import resources
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+from aiohttp import web
+
+from kohort.dashboard.access import Caller, TokenReviewer
+from kohort.dashboard.html import ROOT, Html, tag
+from kohort.dashboard.live import Broadcast, page_digest, updates_of
+from kohort.dashboard.pages.layout import Visitor, message_page, page
+from kohort.dashboard.sessions import COOKIE, OneTimeLink, Session, Sessions
+from kohort.dashboard.view import BadRequest, NoSuchPage, View
+from kohort.dashboard.views import Views
+from kohort.kube.errors import ApiError
+from kohort.kube.log import Log
+from kohort.kube.ratelimit import TokenBucket
+
+LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+SECURITY_HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+_STATIC: Final[Mapping[str, str]] = {
+    "style.css": "text/css",
+    "dashboard.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+REQUESTS_PER_SECOND, REQUESTS_AT_ONCE = 50.0, 200
+LOGINS_PER_SECOND, LOGINS_AT_ONCE = 0.5, 20
+MOST_STREAMS, MOST_STREAMS_OF_SESSION = 256, 24
+BODY_BYTES: Final = 1 << 20
+_ADDRESSES: Final = 4096
+
+_log = Log(module="kohort.dashboard")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+SessionHandler = Callable[[web.Request, Session], Awaitable[web.StreamResponse]]
+
+
+class Limits:
+    """Requests of each address; the table of addresses is bounded."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self._rate, self._burst = rate, burst
+        self._buckets: dict[str, TokenBucket] = {}
+
+    def allow(self, address: str) -> bool:
+        bucket = self._buckets.get(address)
+        if bucket is None:
+            if len(self._buckets) >= _ADDRESSES:
+                self._buckets.clear()
+            bucket = self._buckets[address] = TokenBucket(self._rate, self._burst)
+        return bucket.try_take()
+
+
+class Settings(msgspec.Struct, frozen=True):
+    hosts: tuple[str, ...] = LOOPBACK
+    """Names, without ports, by which browsers reach the server."""
+    allow_actions: bool = False
+
+
+class LinkLogin:
+    """Sessions begin with a one-time link; all act as the user who started the dashboard."""
+
+    def __init__(self, caller: Caller, used: Callable[[], None]) -> None:
+        """`used` is called when a link was used, and the next one is `link`."""
+        self.link = OneTimeLink()
+        self._caller = caller
+        self._used = used
+
+    def caller(self, key: str) -> Caller | None:
+        if not self.link.use(key):
+            return None
+        self._used()
+        return self._caller
+
+
+Login = LinkLogin | TokenReviewer
+
+
+class Dashboard:
+    def __init__(self, views: Views, broadcast: Broadcast, login: Login, settings: Settings) -> None:
+        self._views = views
+        self._broadcast = broadcast
+        self._login = login
+        self._settings = settings
+        self._sessions = Sessions()
+        self._requests = Limits(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE)
+        self._logins = Limits(LOGINS_PER_SECOND, LOGINS_AT_ONCE)
+        self._static = {name: _read(name) for name in _STATIC}
+        self._version = hashlib.sha256(b"".join(self._static.values())).hexdigest()[:12]
+
+    def application(self) -> web.Application:
+        application = web.Application(middlewares=[self._guarded], client_max_size=BODY_BYTES)
+        routes = application.router
+        routes.add_get("/", self._to_root)
+        routes.add_get(ROOT, self._to_root)
+        routes.add_get(f"{ROOT}/healthz", self._health)
+        routes.add_get(f"{ROOT}/login", self._login_page)
+        routes.add_post(f"{ROOT}/login", self._login_with_token)
+        routes.add_post(f"{ROOT}/logout", self._for_users(self._logout))
+        routes.add_get(f"{ROOT}/static/{{name}}", self._static_file)
+        routes.add_get(f"{ROOT}/live", self._for_users(self._live))
+        routes.add_get(f"{ROOT}/{{path:.*}}", self._for_users(self._page))
+        return application
+
+    # What every request passes
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            if not self._is_own_host(request.host):
+                response: web.StreamResponse = self._message(
+                    421, "Unknown host", f"This server does not answer for {request.host!r}; see --allowed-host."
+                )
+            elif not self._requests.allow(request.remote or ""):
+                response = self._message(429, "Too many requests", "Wait a moment and try again.")
+            else:
+                response = await handler(request)
+        except web.HTTPException as problem:
+            response = self._error(request, problem.status, problem.reason)
+        except ApiError as problem:
+            _log.warning("request failed", path=request.path, problem=problem.message)
+            response = self._error(request, 502, f"the API server answered: {problem.message}")
+        for name, value in SECURITY_HEADERS.items():
+            if not response.prepared:
+                response.headers.setdefault(name, value)
+        return response
+
+    def _is_own_host(self, host: str) -> bool:
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        return name.lower() in self._settings.hosts
+
+    def _for_users(self, handler: SessionHandler) -> Handler:
+        """The handler for requests that belong to a session."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            session = await self._session(request)
+            if session is None:
+                if _wants_page(request):
+                    return _redirect(f"{ROOT}/login")
+                raise web.HTTPUnauthorized(reason="log in first")
+            if request.method not in ("GET", "HEAD"):
+                await self._check_write(request, session)
+            return await handler(request, session)
+
+        return handle
+
+    async def _session(self, request: web.Request) -> Session | None:
+        session = self._sessions.find(request.cookies.get(COOKIE, ""))
+        if isinstance(self._login, LinkLogin):
+            return session
+        if session is not None:
+            if await self._login.caller(session.token) is not None:
+                return session
+            self._sessions.end(session)
+            return None
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            return None
+        if not self._login.knows(token.strip()) and not self._logins.allow(request.remote or ""):
+            raise web.HTTPTooManyRequests()
+        caller = await self._login.caller(token.strip())
+        return Session("", "", caller, token.strip()) if caller is not None else None
+
+    async def _check_write(self, request: web.Request, session: Session) -> None:
+        origin = request.headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc != request.host:
+            raise web.HTTPForbidden(reason="the request comes from another site")
+        if not session.id:
+            return  # A bearer token in a header is never sent by a browser on its own.
+        given = request.headers.get("X-CSRF-Token") or str((await request.post()).get("csrf", ""))
+        if not session.accepts(given):
+            raise web.HTTPForbidden(reason="the form has expired: load the page again")
+
+    # Logging in and out
+
+    async def _login_page(self, request: web.Request) -> web.StreamResponse:
+        if isinstance(self._login, LinkLogin):
+            key = request.query.get("key", "")
+            if not key:
+                text = "Open the link that kohort dashboard has printed. Each link works once."
+                return self._message(401, "Log in", text)
+            if not self._logins.allow(request.remote or ""):
+                raise web.HTTPTooManyRequests()
+            caller = self._login.caller(key)
+            if caller is None:
+                text = "This link was used already, or is of another start. The terminal shows the one that works now."
+                return self._message(403, "Link not valid", text)
+            return self._begin(self._sessions.begin(caller))
+        return self._html(message_page("Log in", _TOKEN_TEXT, self._version, _token_form()), 200)
+
+    async def _login_with_token(self, request: web.Request) -> web.StreamResponse:
+        if isinstance(self._login, LinkLogin):
+            raise web.HTTPNotFound(reason="this dashboard is opened by a link")
+        if not self._logins.allow(request.remote or ""):
+            raise web.HTTPTooManyRequests()
+        origin = request.headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc != request.host:
+            raise web.HTTPForbidden(reason="the request comes from another site")
+        token = str((await request.post()).get("token", "")).strip()
+        caller = await self._login.caller(token) if token else None
+        if caller is None:
+            form = _token_form()
+            text = "The API server does not accept this token. Make another one and try again."
+            return self._html(message_page("Log in", text, self._version, form), 401)
+        return self._begin(self._sessions.begin(caller, token))
+
+    def _begin(self, session: Session) -> web.StreamResponse:
+        response = _redirect(f"{ROOT}/")
+        response.set_cookie(COOKIE, session.id, path=ROOT, httponly=True, secure=True, samesite="Strict")
+        return response
+
+    async def _logout(self, request: web.Request, session: Session) -> web.StreamResponse:
+        self._sessions.end(session)
+        response = _redirect(f"{ROOT}/login")
+        response.del_cookie(COOKIE, path=ROOT, httponly=True, secure=True, samesite="Strict")
+        return response
+
+    # Pages
+
+    async def _to_root(self, request: web.Request) -> web.StreamResponse:
+        return _redirect(f"{ROOT}/")
+
+    async def _health(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(text="ok\n")
+
+    async def _static_file(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["name"]
+        if name not in _STATIC:
+            raise web.HTTPNotFound(reason=f"there is no file {name}")
+        headers = {"Cache-Control": "public, max-age=31536000, immutable" if "v" in request.query else "no-cache"}
+        return web.Response(body=self._static[name], content_type=_STATIC[name], charset="utf-8", headers=headers)
+
+    async def _page(self, request: web.Request, session: Session) -> web.StreamResponse:
+        try:
+            view = await self._view(session, request.match_info["path"], request.query)
+        except NoSuchPage as problem:
+            raise web.HTTPNotFound(reason=_one_line(problem)) from problem
+        except BadRequest as problem:
+            raise web.HTTPBadRequest(reason=_one_line(problem)) from problem
+        if not _wants_page(request):
+            return web.Response(body=msgspec.json.encode(view.model), content_type="application/json")
+        visitor = Visitor(session.caller.user.name, session.csrf, self._settings.allow_actions)
+        return self._html(page(view, visitor, request.path_qs, page_digest(view), self._version), 200)
+
+    async def _view(self, session: Session, path: str, query: Mapping[str, str]) -> View:
+        return await self._views.find(session.caller, path.split("/"), query)
+
+    async def _live(self, request: web.Request, session: Session) -> web.StreamResponse:
+        if self._broadcast.streams >= MOST_STREAMS or session.streams >= MOST_STREAMS_OF_SESSION:
+            raise web.HTTPServiceUnavailable(reason="too many pages are open: close some")
+        address = urlsplit(request.query.get("view", ""))
+        if not address.path.startswith(f"{ROOT}/"):
+            raise web.HTTPBadRequest(reason="view: must be a path of the dashboard")
+        path, query = address.path.removeprefix(f"{ROOT}/"), dict(parse_qsl(address.query))
+        response = web.StreamResponse(headers={**SECURITY_HEADERS, "Content-Type": "text/event-stream"})
+        changes = self._broadcast.open()
+        session.streams += 1
+        try:
+            await response.prepare(request)
+            await response.write(b"retry: 1000\n\n")
+
+            async def make() -> View:
+                if await self._session(request) is None:
+                    raise NoSuchPage("the session has ended")
+                return await self._view(session, _unquoted(path), query)
+
+            async for updates in updates_of(make, changes, request.query.get("digest", "")):
+                data = b"event: sections\ndata: " + msgspec.json.encode(updates) if updates else b": "
+                await response.write(data + b"\n\n")
+        except (NoSuchPage, BadRequest):
+            await response.write(b"event: gone\ndata: {}\n\n")
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # The browser has left.
+        finally:
+            session.streams -= 1
+            self._broadcast.close(changes)
+        return response
+
+    # Answers
+
+    def _html(self, text: Html, status: int) -> web.Response:
+        return web.Response(text=text, status=status, content_type="text/html", charset="utf-8")
+
+    def _message(self, status: int, title: str, text: str) -> web.Response:
+        return self._html(message_page(title, text, self._version), status)
+
+    def _error(self, request: web.Request, status: int, reason: str) -> web.Response:
+        if _wants_page(request):
+            title = {404: "Not found", 403: "Not allowed", 429: "Too many requests"}.get(status, "This did not work")
+            back = tag("p", tag("a", "Back to the fleet", href=f"{ROOT}/"))
+            return self._html(message_page(title, f"{reason}.", self._version, back), status)
+        return web.Response(
+            body=msgspec.json.encode({"status": status, "message": reason}),
+            status=status,
+            content_type="application/json",
+        )
+
+
+_TOKEN_TEXT: Final = (
+    "Enter a bearer token of this cluster. The dashboard shows what this user may read and does nothing that this user "
+    "may not do. For a service account: kubectl create token NAME."
+)
+
+
+def _token_form() -> Html:
+    return tag(
+        "form",
+        tag(
+            "div",
+            tag("label", "Token", for_="token"),
+            tag("input", type="password", name="token", id="token"),
+            class_="field",
+        ),
+        tag("button", "Log in", type="submit"),
+        method="post",
+        action=f"{ROOT}/login",
+        class_="login",
+    )
+
+
+def _wants_page(request: web.Request) -> bool:
+    """JSON only for those who ask for it: a browser names HTML first."""
+    return "application/json" not in request.headers.get("Accept", "").split(",")[0]
+
+
+def _redirect(address: str) -> web.Response:
+    return web.Response(status=303, headers={"Location": address})
+
+
+def _read(name: str) -> bytes:
+    return resources.files("kohort.dashboard").joinpath("static", name).read_bytes()
+
+
+def _one_line(problem: Exception) -> str:
+    """As the reason of an HTTP answer may be."""
+    return " ".join(str(problem).split())
+
+
+def _unquoted(path: str) -> str:
+    from urllib.parse import unquote
+
+    return "/".join(unquote(one) for one in path.split("/"))

@@ -1,0 +1,125 @@
+// Keeps a page current by server-sent events, counts pauses down, copies commands, follows logs.
+// Everything else works without it: pages are made on the server, forms are plain forms.
+"use strict";
+
+(() => {
+  const main = document.getElementById("main");
+  const indicator = document.getElementById("live");
+  let source = null;
+
+  function say(text, tone) {
+    if (indicator && indicator.textContent !== text) {
+      indicator.textContent = text;
+      indicator.dataset.tone = tone;
+    }
+  }
+
+  // A section is replaced as a whole. What a user has opened or focused stays so.
+  function replace(id, html) {
+    const old = document.getElementById(id);
+    if (!old || old.contains(document.activeElement) && document.activeElement.matches("input, textarea, select")) {
+      return;
+    }
+    const holder = document.createElement(old.tagName === "TR" ? "tbody" : "template");
+    holder.innerHTML = html;
+    const fresh = (holder.content || holder).firstElementChild;
+    if (!fresh) return;
+    for (const details of old.querySelectorAll("details[id][open]")) {
+      const same = fresh.querySelector("#" + CSS.escape(details.id));
+      if (same) same.open = true;
+    }
+    const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
+    const scrolled = [...old.querySelectorAll(".scrolls")].map((one) => one.scrollLeft);
+    old.replaceWith(fresh);
+    fresh.querySelectorAll(".scrolls").forEach((one, index) => { one.scrollLeft = scrolled[index] || 0; });
+    if (focused) {
+      const again = document.getElementById(focused);
+      if (again) again.focus({ preventScroll: true });
+    }
+  }
+
+  function follow() {
+    if (!main || !main.dataset.live || source) return;
+    const query = new URLSearchParams({ view: main.dataset.live, digest: main.dataset.digest || "" });
+    source = new EventSource("/dashboard/live?" + query);
+    source.onopen = () => say("live", "ok");
+    source.onerror = () => say("reconnecting", "quiet");
+    source.addEventListener("sections", (event) => {
+      for (const update of JSON.parse(event.data)) replace(update.id, update.html);
+      main.dataset.digest = "";
+      main.dispatchEvent(new CustomEvent("updated"));
+      countDown();
+    });
+    source.addEventListener("gone", () => {
+      say("gone", "bad");
+      leave();
+    });
+  }
+
+  function leave() {
+    if (source) source.close();
+    source = null;
+  }
+
+  // Browsers allow few connections to one server: a page that is not looked at gives its own back.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) leave();
+    else follow();
+  });
+  window.addEventListener("pagehide", leave);
+
+  function countDown() {
+    for (const one of document.querySelectorAll("[data-until]")) {
+      const left = Math.max(0, Math.round(Number(one.dataset.until) - Date.now() / 1000));
+      one.textContent = left + " s left";
+    }
+  }
+  setInterval(countDown, 1000);
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select and copy";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+
+  // A change of a filter that is a choice needs no click.
+  document.addEventListener("change", (event) => {
+    const control = event.target.closest("form.filters select");
+    if (control) control.form.requestSubmit();
+  });
+
+  // Merged logs: lines are text, never HTML.
+  const log = document.getElementById("log-lines");
+  if (log && log.dataset.stream) {
+    const lines = new EventSource(log.dataset.stream);
+    const most = Number(log.dataset.most) || 2000;
+    lines.onopen = () => say("live", "ok");
+    lines.onerror = () => say("reconnecting", "quiet");
+    lines.addEventListener("lines", (event) => {
+      const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
+      for (const entry of JSON.parse(event.data)) {
+        const line = document.createElement("span");
+        line.className = "line";
+        const pod = document.createElement("span");
+        pod.className = "pod-name tint-" + (entry.tint % 8);
+        pod.textContent = entry.pod;
+        line.append(pod, " " + entry.text + "\n");
+        log.append(line);
+      }
+      while (log.childElementCount > most) log.firstElementChild.remove();
+      if (atEnd) log.scrollTop = log.scrollHeight;
+    });
+    lines.addEventListener("end", () => { say("ended", "quiet"); lines.close(); });
+    window.addEventListener("pagehide", () => lines.close());
+  }
+
+  if (main && !main.dataset.live && indicator && !log) say("", "quiet");
+  countDown();
+  follow();
+})();

@@ -1,0 +1,44 @@
+"""A view: what one path shows, as data and as sections of HTML.
+
+Sections are what live updates are made of: a section whose HTML has changed is sent again, under its id. A long
+section may name parts, such as the rows of a table: while its frame stays the same, only parts that changed are sent.
+"""
+
+import msgspec
+
+from kohort.dashboard.html import Html
+from kohort.kube.resources import Key
+
+
+class Part(msgspec.Struct, frozen=True):
+    id: str
+    html: Html
+
+
+class Section(msgspec.Struct, frozen=True):
+    id: str
+    html: Html
+    """An element with this id, its parts included."""
+    parts: tuple[Part, ...] = ()
+    frame: str = ""
+    """What `html` has besides its parts, in any form that changes with it."""
+
+
+class View(msgspec.Struct, frozen=True):
+    title: str
+    place: str
+    """Which entry of the navigation it belongs to."""
+    model: msgspec.Struct
+    sections: tuple[Section, ...]
+    about: frozenset[Key] = frozenset()
+    """The sets that it shows; empty for all of them."""
+    refreshes: bool = True
+    """Whether it changes with the cluster."""
+
+
+class NoSuchPage(Exception):
+    """The message says what does not exist, or may not be seen: a user who may not see a set cannot tell which."""
+
+
+class BadRequest(Exception):
+    """The message names the parameter, what was given and what is allowed."""

@@ -1,0 +1,204 @@
+"""A cluster with sets in every state, and a dashboard on it, in real time: browsers have no other."""
+
+import copy
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+from aiohttp import ClientSession, CookieJar
+from tests.builders import lws, service
+
+from kohort.dashboard.running import Running, running
+from kohort.dashboard.server import Settings
+from kohort.kube.client import Client
+from kohort.kube.resources import INGRESSES, LEADER_WORKER_SETS, NAMESPACES, PODS, ROLLOUTS, SERVICES, Key
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rules import group_labels
+from kohort.testing import Cluster
+
+GPU = "nvidia.com/gpu"
+CAPACITY = {"cpu": "64", "memory": "512Gi", GPU: "8"}
+TOPOLOGY = {"topology.kubernetes.io/zone": 2, "example.com/rack": 4}
+SIMULATED = "simulation.kohort.dev/"
+NAMES = ("inference", "training")
+
+
+def new_cluster(nodes: int = 16, **settings: Json) -> Cluster:
+    return Cluster(
+        parts=("workloads", "scheduler", "operator"),
+        nodes=nodes,
+        node_settings={"capacity": CAPACITY, "topology": TOPOLOGY, **settings},
+    )
+
+
+def model_set(
+    name: str,
+    namespace: str = "default",
+    *,
+    image: str = "",
+    replicas: int = 2,
+    size: int = 2,
+    gpus: int = 2,
+    **marks: str,
+) -> JsonObject:
+    """A set of groups that ask for accelerators; `marks` say what the simulation does with its pods."""
+    amounts = {"cpu": "2", "memory": "16Gi", GPU: str(gpus)}
+    main = {
+        "name": "server",
+        "image": image or f"registry.example.com/{name}:1.4.0",
+        "ports": [{"name": "http", "containerPort": 8080}],
+        "resources": {"requests": amounts, "limits": amounts},
+    }
+    annotations = {f"{SIMULATED}{key.replace('_', '-')}": value for key, value in marks.items()}
+    template = {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": {"containers": [main]}}
+    return (
+        lws(name)
+        .namespaced(namespace)
+        .labels(app=name)
+        .replicas(replicas)
+        .size(size)
+        .but("spec.leaderWorkerTemplate.workerTemplate", template)
+    )
+
+
+def image_change(image: str) -> list[JsonObject]:
+    return [
+        {
+            "op": "replace",
+            "path": "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/image",
+            "value": image,
+        }
+    ]
+
+
+def rollout_of(name: str, namespace: str, steps: list[JsonObject]) -> JsonObject:
+    route = {"service": f"{name}-leader", "gracePeriodSeconds": 1, "ingress": {"name": name, "classType": "nginx"}}
+    strategy = {"enableExtraWorkloadForCanary": True, "steps": copy.deepcopy(steps), "trafficRoutings": [route]}
+    ref = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": name}
+    return {
+        "apiVersion": "rollouts.kruise.io/v1beta1",
+        "kind": "Rollout",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"workloadRef": ref, "strategy": {"canary": strategy}},
+    }
+
+
+STEPS: list[JsonObject] = [
+    {"replicas": 1, "matches": [{"headers": [{"name": "x-tester", "value": "1"}]}], "pause": {}},
+    {"replicas": "50%", "traffic": "20%", "pause": {"duration": 600}},
+    {"replicas": "100%", "traffic": "100%"},
+]
+
+
+def ingress_of(name: str, namespace: str) -> JsonObject:
+    backend = {"service": {"name": f"{name}-leader", "port": {"number": 80}}}
+    rule = {"host": f"{name}.example.com", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"ingressClassName": "nginx", "rules": [rule]},
+    }
+
+
+class Scene:
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.client = cluster.client
+
+    async def namespace(self, *names: str) -> None:
+        for name in names:
+            if self.cluster.find(NAMESPACES, name) is None:
+                await self.client.create(NAMESPACES, {"metadata": {"name": name}})
+
+    async def create(self, *sets: JsonObject) -> None:
+        for one in sets:
+            await self.client.create(LEADER_WORKER_SETS, one)
+
+    async def ready(self, name: str, namespace: str = "default") -> None:
+        await self.until_set(name, namespace, lambda found: _is_available(found))
+
+    async def until_set(self, name: str, namespace: str, holds: Callable[[JsonObject], bool]) -> None:
+        def condition() -> bool:
+            found = self.cluster.find(LEADER_WORKER_SETS, name, namespace)
+            return found is not None and holds(found)
+
+        await self.cluster.until(condition, timeout=60)
+
+    async def until_step(self, name: str, namespace: str, step: int, state: str) -> None:
+        def condition() -> bool:
+            status = (self.cluster.find(ROLLOUTS, name, namespace) or {}).get("status") or {}
+            return (status.get("currentStepIndex"), status.get("currentStepState")) == (step, state)
+
+        await self.cluster.until(condition, timeout=60)
+
+    async def change_image(self, name: str, namespace: str, image: str) -> None:
+        from kohort.kube.client import PatchType
+
+        await self.client.patch(LEADER_WORKER_SETS, name, namespace, image_change(image), PatchType.JSON)
+
+    async def released(self, name: str, namespace: str, steps: list[JsonObject] = STEPS) -> None:
+        """A set behind a Service and an Ingress, and its Rollout."""
+        leaders = {group_labels.NAME: name, group_labels.WORKER_INDEX: "0"}
+        front = service(f"{name}-leader").namespaced(namespace).but("spec.selector", leaders)
+        await self.client.create(SERVICES, front.but("spec.ports", [{"port": 80, "targetPort": 8080}]))
+        await self.client.create(INGRESSES, ingress_of(name, namespace))
+        await self.client.create(ROLLOUTS, rollout_of(name, namespace, steps))
+
+    def pods_of(self, name: str, namespace: str = "default") -> list[Key]:
+        found = self.cluster.objects(PODS, namespace)
+        names = [one["metadata"] for one in found if one["metadata"]["labels"].get(group_labels.NAME) == name]
+        return sorted(Key(one["namespace"], one["name"]) for one in names)
+
+
+def _is_available(found: JsonObject) -> bool:
+    status = found.get("status") or {}
+    seen = status.get("observedGeneration", 0) >= found["metadata"]["generation"]
+    return seen and any(
+        one["type"] == "Available" and one["status"] == "True" for one in status.get("conditions") or ()
+    )
+
+
+@asynccontextmanager
+async def scene(nodes: int = 16, **settings: Json) -> AsyncIterator[Scene]:
+    async with new_cluster(nodes, **settings) as cluster:
+        yield Scene(cluster)
+
+
+@asynccontextmanager
+async def dashboard(
+    of: Scene, settings: Settings | None = None, client: Client | None = None
+) -> AsyncIterator[Running]:
+    """A dashboard that acts as the administrator, or as `client`."""
+    used = client or Client(of.cluster.transport(), field_manager="kohort-dashboard", user_agent="kohort-dashboard")
+    async with running(used, ("127.0.0.1", 0), settings or Settings(), namespace="default") as found:
+        yield found
+
+
+class Visit:
+    """A script with a session: requests as a browser would make them, answers as they are."""
+
+    def __init__(self, session: ClientSession, base: str) -> None:
+        self.session = session
+        self.base = base
+
+    async def json(self, path: str, status: int = 200) -> Json:
+        async with self.session.get(self.base + path, headers={"Accept": "application/json"}) as answer:
+            assert answer.status == status, await answer.text()
+            return msgspec.json.decode(await answer.read())
+
+    async def text(self, path: str, status: int = 200) -> str:
+        async with self.session.get(self.base + path, headers={"Accept": "text/html"}) as answer:
+            assert answer.status == status, await answer.text()
+            return await answer.text()
+
+
+@asynccontextmanager
+async def visit(of: Running) -> AsyncIterator[Visit]:
+    """Opens the one-time link."""
+    base = f"http://127.0.0.1:{of.port}"
+    jar = CookieJar(unsafe=True, treat_as_secure_origin=[base])
+    async with ClientSession(cookie_jar=jar) as session:
+        async with session.get(base + of.link()) as answer:
+            assert answer.status == 200, await answer.text()
+        yield Visit(session, base)

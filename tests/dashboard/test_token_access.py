@@ -1,0 +1,136 @@
+"""In a cluster: users log in with tokens, and see what the API server lets them list."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import pytest
+from aiohttp import ClientSession, CookieJar
+from tests.dashboard.scene import Scene, Visit, model_set, scene
+
+from kohort.dashboard import access
+from kohort.dashboard.running import Running, running
+from kohort.dashboard.server import Settings
+from kohort.kube.client import Client
+from kohort.kube.credentials import Credentials, Static
+from kohort.kube.resources import SERVICE_ACCOUNTS, Resource
+from kohort.kube.transport import Connection, HttpsTransport
+from kohort.objects.json_types import JsonObject
+
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+READ: list[JsonObject] = [
+    {
+        "apiGroups": ["leaderworkerset.x-k8s.io", "", "apps", "rollouts.kruise.io", "networking.k8s.io"],
+        "resources": ["*"],
+        "verbs": ["get", "list", "watch"],
+    }
+]
+SECRET = "secret-model"
+"""In the name of everything that a user of another namespace must not see."""
+
+
+class Place(NamedTuple):
+    scene: Scene
+    running: Running
+    token: str
+    """Of a user who may read the namespace `east`, and nothing else."""
+
+
+async def reader(of: Scene, namespace: str, rules: list[JsonObject] = READ, name: str = "reader") -> str:
+    """The token of a service account that may read one namespace."""
+    client = of.client
+    await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace}})
+    await client.create(ROLES, {"metadata": {"name": name, "namespace": namespace}, "rules": rules})
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    body = {"metadata": {"name": name, "namespace": namespace}, "subjects": [subject], "roleRef": role}
+    await client.create(ROLE_BINDINGS, body)
+    answer: JsonObject = await client.create(SERVICE_ACCOUNTS, {"spec": {}}, namespace, "token", name)
+    return str(answer["status"]["token"])
+
+
+@asynccontextmanager
+async def place_of(rules: list[JsonObject] = READ) -> AsyncIterator[Place]:
+    async with scene(nodes=4) as found, found.cluster.listening() as address:
+        await found.namespace("east", "west")
+        await found.create(model_set("open-model", "east"), model_set(SECRET, "west"))
+        await found.ready("open-model", "east")
+        await found.ready(SECRET, "west")
+        token = await reader(found, "east", rules)
+        connection = Connection(address.server, ca=address.authority.encode())
+        client = Client(HttpsTransport(connection, Credentials(Static(bearer=address.token))))
+        async with running(client, ("127.0.0.1", 0), Settings(), tokens_of=connection) as made:
+            yield Place(found, made, token)
+        await client.close()
+
+
+@pytest.fixture
+async def place() -> AsyncIterator[Place]:
+    async with place_of() as found:
+        yield found
+
+
+@asynccontextmanager
+async def logged_in(place: Place, token: str) -> AsyncIterator[Visit]:
+    base = f"http://127.0.0.1:{place.running.port}"
+    jar = CookieJar(unsafe=True, treat_as_secure_origin=[base])
+    async with ClientSession(cookie_jar=jar) as session:
+        async with session.post(f"{base}/dashboard/login", data={"token": token}) as answer:
+            assert answer.status == 200, await answer.text()
+        yield Visit(session, base)
+
+
+async def test_a_user_sees_only_own_namespaces(place: Place) -> None:
+    assert place.running.link() == ""
+    async with logged_in(place, place.token) as user:
+        found = await user.json("/dashboard/")
+        assert [one["name"] for one in found["rows"]] == ["open-model"]
+        assert (found["namespaces"], found["total"]) == (["east"], 1)
+        for path in ("/dashboard/", "/dashboard/?namespace=west", "/dashboard/?name=secret"):
+            text = await user.text(path)
+            assert SECRET not in text
+            assert "west" not in text or "west" in path
+
+
+async def test_a_wrong_token_is_refused(place: Place) -> None:
+    base = f"http://127.0.0.1:{place.running.port}"
+    async with ClientSession() as session:
+        async with session.post(f"{base}/dashboard/login", data={"token": "wrong"}) as answer:
+            assert answer.status == 401
+            assert "Set-Cookie" not in answer.headers
+        headers = {"Authorization": "Bearer wrong", "Accept": "application/json"}
+        async with session.get(f"{base}/dashboard/", headers=headers) as answer:
+            assert answer.status == 401
+
+
+async def test_a_script_shows_its_token_with_each_request(place: Place) -> None:
+    headers = {"Authorization": f"Bearer {place.token}", "Accept": "application/json"}
+    base = f"http://127.0.0.1:{place.running.port}"
+    async with ClientSession(headers=headers) as session, session.get(f"{base}/dashboard/") as answer:
+        assert [one["name"] for one in (await answer.json())["rows"]] == ["open-model"]
+
+
+async def test_a_session_ends_with_its_token(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "REMEMBER_SECONDS", 0.0)
+    async with logged_in(place, place.token) as user:
+        assert await user.json("/dashboard/")
+        await place.scene.client.delete(SERVICE_ACCOUNTS, "reader", "east")
+        await user.json("/dashboard/", status=401)
+
+
+async def test_a_right_that_is_taken_away_ends_the_view(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "REMEMBER_SECONDS", 0.0)
+    async with logged_in(place, place.token) as user:
+        assert (await user.json("/dashboard/"))["total"] == 1
+        await place.scene.client.delete(ROLE_BINDINGS, "reader", "east")
+        assert (await user.json("/dashboard/"))["total"] == 0
+
+
+async def test_what_may_not_be_listed_is_left_out() -> None:
+    """A user who may list sets and not pods sees no name of a pod."""
+    only_sets = [{"apiGroups": ["leaderworkerset.x-k8s.io"], "resources": ["*"], "verbs": ["list"]}]
+    async with place_of(only_sets) as place, logged_in(place, place.token) as user:
+        text = await user.text("/dashboard/")
+        assert "open-model" in text
+        assert "open-model-0" not in text
