@@ -1,5 +1,7 @@
 """`kohort dashboard`."""
 
+import os
+
 import click
 
 from kohort.cli.connection import Target, cluster_options, execute
@@ -31,6 +33,8 @@ def command(host: str, port: int, auth: str, allowed_hosts: tuple[str, ...], tar
     With --auth link, pages show what the user of the kubeconfig may read. With --auth token, each user sees only what
     the API server allows that user to list.
     """
+    # A person in front of the terminal wants problems, not progress.
+    os.environ.setdefault("KOHORT_LOG", "warning")
     from kohort.cli.actions import dashboard
 
     execute(target, lambda client, namespace: dashboard.serve(client, namespace, host, port, auth, allowed_hosts))
