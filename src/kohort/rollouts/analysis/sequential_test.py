@@ -72,8 +72,8 @@ def expected_share_of_new_version(share: float) -> Mixture:
     odds = _WORSE_ODDS * max(share, 0.01) / (1 - min(share, 0.99))
     worse = odds / (1 + odds)
     return (
-        Beta(0.2, _NEW_STRENGTH * same, _NEW_STRENGTH * (1 - same)),
-        Beta(0.7, _WORSE_STRENGTH * worse, _WORSE_STRENGTH * (1 - worse)),
+        Beta(0.3, _NEW_STRENGTH * same, _NEW_STRENGTH * (1 - same)),
+        Beta(0.6, _WORSE_STRENGTH * worse, _WORSE_STRENGTH * (1 - worse)),
         Beta(_BROAD, 0.5, 0.5),
     )
 
@@ -86,7 +86,7 @@ _WORSE_ODDS = 3.0
 
 def _inside(share: float, strength: float) -> float:
     """A share of exactly 0 or 1 would exclude the contrary for ever."""
-    return min(max(share, 0.5 / strength), 1 - 0.5 / strength)
+    return min(max(share, 0.1 / strength), 1 - 0.1 / strength)
 
 
 def _log_beta(a: float, b: float) -> float:

@@ -1,0 +1,96 @@
+"""The words of analyses: what a metric, a run and a held release say."""
+
+from collections.abc import Iterable
+
+from kohort.rollouts.analysis.analysis_rules import JudgedMetric
+from kohort.rollouts.analysis.metric_judgement import CheckResult, Limit, MetricVerdict
+from kohort.rollouts.analysis.run_types import MetricState
+from kohort.rollouts.analysis.series_selectors import HistogramSeries, ShareSeries
+
+
+def percent(share: float) -> str:
+    """
+    >>> percent(0.05), percent(0.123456)
+    ('5 %', '12.3 %')
+    """
+    return f"{100 * share:.3g} %"
+
+
+def warming_up(left: float) -> str:
+    return f"warming up, {max(left, 0):.0f} s left"
+
+
+def source_error(errors: int, allowed: int, error: str) -> str:
+    return f"the source could not be read ({errors} times, {allowed} are allowed): {error}"
+
+
+def not_compared(name: str) -> str:
+    return f"{name}: not compared, because this step routes by matches only and the sets get different requests"
+
+
+def no_baseline(name: str, found: float, needed: float) -> str:
+    return f"{name}: {found:.0f} of {needed:.0f} samples of the stable set that its limit is taken from"
+
+
+def value(metric: JudgedMetric, number: float) -> str:
+    match metric.series:
+        case HistogramSeries():
+            return f"{number:.4g}"
+        case ShareSeries():
+            return percent(number)
+        case _:
+            return f"{percent(number)} of readings beyond the limit"
+
+
+def _limits(metric: JudgedMetric) -> str:
+    shown = []
+    for limit, number in metric.limits.items():
+        if limit is Limit.MAX_RATIO:
+            shown.append(f"at most x{number:g} of stable")
+        elif isinstance(metric.series, ShareSeries):
+            words = {Limit.MAX: "at most", Limit.MIN: "at least", Limit.MAX_DELTA: "above stable by at most"}
+            shown.append(f"{words[limit]} {percent(number)}")
+        else:
+            shown.append(f"{'at most' if limit is Limit.MAX else 'at least'} {number:g}")
+    return ", ".join(shown)
+
+
+def metric(metric: JudgedMetric, state: MetricState) -> str:
+    """What is known of a metric: values, limit, interval, samples."""
+    name = f"{metric.name} q{metric.quantile:g}" if isinstance(metric.series, HistogramSeries) else metric.name
+    compared = any(check.limit.compares for check in state.checks)
+    against = f", stable {value(metric, state.stable_value)}" if compared else ""
+    counts = f"{state.canary.total:.0f}" + (f" and {state.stable.total:.0f}" if compared else "")
+    head = f"{name}: {value(metric, state.canary_value)}{against} ({_limits(metric)}), {counts} samples"
+    worst = worst_result(state.results)
+    if worst is None:
+        return head
+    return f"{head}: {_finding(state.verdict, worst)}"
+
+
+def worst_result(results: Iterable[CheckResult]) -> CheckResult | None:
+    order = {MetricVerdict.FAILED: 0, MetricVerdict.NO_DATA: 1, MetricVerdict.RUNNING: 1, MetricVerdict.PASSED: 2}
+    return min(results, key=lambda one: (order[one.verdict], -one.lower), default=None)
+
+
+def _finding(verdict: MetricVerdict, worst: CheckResult) -> str:
+    interval = f"between {percent(worst.lower)} and {percent(worst.upper)}"
+    what = "the difference of bad samples is" if worst.limit.compares else "the share of bad samples is"
+    note = f" ({worst.note})" if worst.note else ""
+    match verdict:
+        case MetricVerdict.FAILED:
+            return f"failed, {what} {interval}, allowed {percent(worst.fail_above)}{note}"
+        case MetricVerdict.PASSED:
+            return f"passed, {what} {interval}{note}"
+        case MetricVerdict.NO_DATA:
+            return f"too few samples yet, {what} {interval}{note}"
+        case MetricVerdict.RUNNING:
+            return f"not sure yet, {what} {interval}, allowed {percent(worst.fail_above)}{note}"
+
+
+def passed(states: Iterable[MetricState]) -> str:
+    return "passed: " + "; ".join(state.message for state in states)
+
+
+def deadline_passed(deadline: float, reason: str, text: str) -> str:
+    return f"no result after {deadline:.0f} s ({reason}): {text}"

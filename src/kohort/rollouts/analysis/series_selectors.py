@@ -1,0 +1,174 @@
+"""Which series of a model server a metric is made of.
+
+A metric is a histogram, a share of bad requests (two counters), or a value (a gauge). The names in `PRESETS` are those
+that the servers document; a user names other series in the ReleaseAnalysis.
+
+| preset | metrics |
+|---|---|
+| vllm | ttft, itl, latency, errorRate, queueDepth, running |
+| sglang | ttft, itl, latency, errorRate, queueDepth, running |
+| trtllm | ttft, itl, latency, queueTime |
+| gateway | ttft (time to the first byte), latency, errorRate, inFlight |
+
+vLLM counts HTTP requests by status, so its error rate is that of answers 5xx. SGLang counts aborted requests.
+TensorRT-LLM counts successful requests only, so that it has no error rate.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import re2
+
+from kohort.rollouts.analysis.metrics_text import Series
+
+_SELECTOR: Final = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?:\{(.*)\})?\s*")
+_MATCHER: Final = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*(,|$)')
+_LONGEST: Final = 1024
+
+
+class Matcher(msgspec.Struct, frozen=True):
+    label: str
+    operator: str
+    value: str
+
+    def fits(self, labels: Mapping[str, str]) -> bool:
+        found = labels.get(self.label, "")
+        match self.operator:
+            case "=":
+                return found == self.value
+            case "!=":
+                return found != self.value
+            case "=~":
+                return re2.fullmatch(self.value, found) is not None
+            case _:
+                return re2.fullmatch(self.value, found) is None
+
+
+class Selector(msgspec.Struct, frozen=True):
+    """A name and conditions on labels: `http_requests_total{status=~"5.."}`."""
+
+    name: str
+    matchers: tuple[Matcher, ...] = ()
+
+    def fits(self, series: Series) -> bool:
+        return series.name == self.name and all(matcher.fits(series.labels) for matcher in self.matchers)
+
+    def text(self, *more: Matcher) -> str:
+        """As PromQL."""
+        parts = [f'{one.label}{one.operator}"{_escaped(one.value)}"' for one in (*self.matchers, *more)]
+        return f"{self.name}{{{','.join(parts)}}}" if parts else self.name
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def parse_selector(text: str) -> Selector:
+    """A ValueError says what is wrong.
+
+    >>> parse_selector('requests_total{code!="500"}').matchers
+    (Matcher(label='code', operator='!=', value='500'),)
+    """
+    matched = _SELECTOR.fullmatch(text)
+    if matched is None or len(text) > _LONGEST:
+        raise ValueError(f'{text[:80]!r} is no series; write a name, or name{{label="value"}}')
+    found, rest, place = [], matched.group(2) or "", 0
+    while place < len(rest) and rest[place:].strip():
+        part = _MATCHER.match(rest, place)
+        if part is None:
+            raise ValueError(f'the labels {{{rest[:80]}}} cannot be read; write {{label="value", other=~"pattern"}}')
+        value = part.group(3).replace('\\"', '"').replace("\\\\", "\\")
+        if part.group(2) in ("=~", "!~"):
+            _check_pattern(value)
+        found.append(Matcher(part.group(1), part.group(2), value))
+        place = part.end()
+    return Selector(matched.group(1), tuple(found))
+
+
+def _check_pattern(text: str) -> None:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(text, options)
+    except re2.error as problem:
+        raise ValueError(f"{text!r} is no regular expression") from problem
+
+
+class HistogramSeries(msgspec.Struct, frozen=True):
+    """`selector` names the histogram without `_bucket`."""
+
+    selector: Selector
+
+
+class ShareSeries(msgspec.Struct, frozen=True):
+    """Requests, and which of them are good or bad: one of both is given."""
+
+    total: Selector
+    bad: Selector | None = None
+    good: Selector | None = None
+
+
+class ValueSeries(msgspec.Struct, frozen=True):
+    selector: Selector
+
+
+class QuerySeries(msgspec.Struct, frozen=True):
+    """A query that a Prometheus answers with one value."""
+
+    query: str
+
+
+MetricSeries = HistogramSeries | ShareSeries | ValueSeries | QuerySeries
+
+
+def _histogram(name: str) -> HistogramSeries:
+    return HistogramSeries(Selector(name))
+
+
+def _value(name: str) -> ValueSeries:
+    return ValueSeries(Selector(name))
+
+
+def _of_code(name: str, label: str, pattern: str) -> Selector:
+    return Selector(name, (Matcher(label, "=~", pattern),))
+
+
+PRESETS: Final[Mapping[str, Mapping[str, MetricSeries]]] = {
+    "vllm": {
+        "ttft": _histogram("vllm:time_to_first_token_seconds"),
+        "itl": _histogram("vllm:inter_token_latency_seconds"),
+        "latency": _histogram("vllm:e2e_request_latency_seconds"),
+        "errorRate": ShareSeries(Selector("http_requests_total"), _of_code("http_requests_total", "status", "5..")),
+        "queueDepth": _value("vllm:num_requests_waiting"),
+        "running": _value("vllm:num_requests_running"),
+    },
+    "sglang": {
+        "ttft": _histogram("sglang:time_to_first_token_seconds"),
+        "itl": _histogram("sglang:inter_token_latency_seconds"),
+        "latency": _histogram("sglang:e2e_request_latency_seconds"),
+        "errorRate": ShareSeries(Selector("sglang:num_requests_total"), Selector("sglang:num_aborted_requests_total")),
+        "queueDepth": _value("sglang:num_queue_reqs"),
+        "running": _value("sglang:num_running_reqs"),
+    },
+    "trtllm": {
+        "ttft": _histogram("trtllm_time_to_first_token_seconds"),
+        "itl": _histogram("trtllm_time_per_output_token_seconds"),
+        "latency": _histogram("trtllm_e2e_request_latency_seconds"),
+        "queueTime": _histogram("trtllm_request_queue_time_seconds"),
+    },
+    "gateway": {
+        "ttft": _histogram("kohort_gateway_first_byte_seconds"),
+        "latency": _histogram("kohort_gateway_request_seconds"),
+        "errorRate": ShareSeries(
+            Selector("kohort_gateway_requests_total"), _of_code("kohort_gateway_requests_total", "code", "5..")
+        ),
+        "inFlight": _value("kohort_gateway_requests_in_flight"),
+    },
+    "none": {},
+}
+OLDER_NAMES: Final[Mapping[str, str]] = {
+    "vllm:inter_token_latency_seconds": "vllm:time_per_output_token_seconds",
+}
+"""A server of an earlier version has the second name."""
