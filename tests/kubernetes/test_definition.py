@@ -17,10 +17,12 @@ TEMPLATE = ".spec.leaderWorkerTemplate"
 RETENTION = f"{TEMPLATE}.persistentVolumeClaimRetentionPolicy"
 MORE = {
     (f"{TEMPLATE}.resizePolicy", "only ours"),
+    (f"{TEMPLATE}.restartBudget", "only ours"),
     (f"{TEMPLATE}.schedulingPolicy", "only ours"),
     (".spec.rolloutStrategy.resourceUpdatePolicy", "only ours"),
     (".spec.rolloutStrategy.resourceUpdateDeadlineSeconds", "only ours"),
     (".status.resize", "only ours"),
+    (".status.restarts", "only ours"),
     (".status.updatedReadyReplicas", "only ours"),
     (".status.stableRevision", "only ours"),
     (".status.updateRevision", "only ours"),

@@ -30,6 +30,10 @@ SPACE = "roles"
 
 NOT_SEEN = {
     ("", "configmaps", "create"): "the first apply of the status: authorised as patch and create, logged as patch",
+    ("", "configmaps", "get"): "only for sets with a restartBudget, when a group fails",
+    ("", "configmaps", "patch"): "as above",
+    ("", "pods/log", "get"): "as above",
+    ("leaderworkerset.x-k8s.io", "leaderworkersets", "get"): "as above",
     ("", "pods", "patch"): "only for sets whose resources change in place",
     ("", "pods/resize", "patch"): "as above",
     ("", "resourcequotas", "list"): "as above",

@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "list": ("kohort.cli.list", "List workloads, one line each."),
     "status": ("kohort.cli.status", "Show the progress of a roll or of scaling; -w waits for its end."),
     "explain": ("kohort.cli.explain", "Explain why a set is not ready, and what to do."),
+    "failures": ("kohort.cli.failures", "Show the last failures of a set's groups, with exit codes and logs."),
     "plan": ("kohort.cli.plan", "Show what applying a file would do."),
     "lint": ("kohort.cli.lint", "Check sets, Rollouts and routes in files."),
     "history": ("kohort.cli.history", "List the revisions of a set."),

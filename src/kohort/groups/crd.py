@@ -8,6 +8,7 @@ import copy
 from typing import Final
 
 from kohort.groups.field_descriptions import MEANINGS
+from kohort.groups.restart_budget import LONGEST_DELAY_TOO_SHORT, LONGEST_HISTORY
 from kohort.objects.crd_schema import schema_of
 from kohort.objects.int_or_string import LARGEST, PERCENT_WRONG
 from kohort.objects.json_types import JsonObject
@@ -222,6 +223,7 @@ def _template() -> JsonObject:
                 default="RecreateGroupOnPodRestart",
             ),
             "resizePolicy": enum("None", "Recreate"),
+            "restartBudget": _restart_budget(),
             "subGroupPolicy": subgroups,
             "schedulingPolicy": shape(
                 {"replicaUniqueNodeSelector": {"type": "string"}, "replicaUniqueToleration": toleration}
@@ -242,6 +244,27 @@ def _template() -> JsonObject:
                 "has(self.subGroupPolicy) || !has(oldSelf.subGroupPolicy)",
                 "cannot remove subGroupSize after enabled",
                 fieldPath=_WIDTH,
+            ),
+        ),
+    )
+
+
+def _restart_budget() -> JsonObject:
+    return shape(
+        {
+            "maxRestarts": int32(minimum=0, maximum=LONGEST_HISTORY),
+            "windowSeconds": int32(default=3600, minimum=1, maximum=604_800),
+            "backoffSeconds": int32(default=10, minimum=0, maximum=86_400),
+            "maxBackoffSeconds": int32(default=300, minimum=0, maximum=86_400),
+            "nodeLossSeconds": int32(default=60, minimum=1, maximum=86_400),
+            "forceDeleteOnNodeLoss": {"type": "boolean", "default": False},
+        },
+        rules=(
+            rule(
+                "!has(self.backoffSeconds) || !has(self.maxBackoffSeconds) || "
+                "self.maxBackoffSeconds >= self.backoffSeconds",
+                LONGEST_DELAY_TOO_SHORT,
+                fieldPath=".maxBackoffSeconds",
             ),
         ),
     )
@@ -292,6 +315,31 @@ def _resize_status() -> JsonObject:
     )
 
 
+def _restarts_status() -> JsonObject:
+    """By the index of a group."""
+    time = {"type": "string", "format": "date-time"}
+    failed = shape(
+        {
+            "pod": {"type": "string"},
+            "container": {"type": "string"},
+            "exitCode": int32(),
+            "reason": {"type": "string"},
+        }
+    )
+    exhausted = shape({"leader": {"type": "string"}, "at": time, "restarts": int32(), "failed": failed})
+    restarts = shape(
+        {
+            "revision": {"type": "string"},
+            "leader": {"type": "string"},
+            "inARow": int32(),
+            "last": time,
+            "times": {"type": "array", "items": time, "maxItems": LONGEST_HISTORY},
+            "exhausted": exhausted,
+        }
+    )
+    return {"type": "object", "additionalProperties": restarts}
+
+
 def _status() -> JsonObject:
     condition = shape(
         {
@@ -318,6 +366,7 @@ def _status() -> JsonObject:
             "hpaPodSelector": {"type": "string"},
             "observedGeneration": {"type": "integer", "format": "int64"},
             "resize": _resize_status(),
+            "restarts": _restarts_status(),
             "conditions": {
                 "type": "array",
                 "items": condition,

@@ -34,6 +34,26 @@ MEANINGS: Final[Mapping[str, str]] = {
     "spec.leaderWorkerTemplate.resizePolicy": (
         "Whether a change of size recreates the groups (Recreate) or is refused (None)."
     ),
+    "spec.leaderWorkerTemplate.restartBudget": (
+        "How often, and how soon after each other, a group is recreated when it fails. Without it there is no limit."
+    ),
+    "spec.leaderWorkerTemplate.restartBudget.maxRestarts": (
+        "Restarts of one group within windowSeconds. A group that fails more often is held: its pods stay as they are."
+    ),
+    "spec.leaderWorkerTemplate.restartBudget.windowSeconds": "How long a restart counts.",
+    "spec.leaderWorkerTemplate.restartBudget.backoffSeconds": (
+        "Delay between the first two restarts of a group; it doubles with every other one. 0 for none."
+    ),
+    "spec.leaderWorkerTemplate.restartBudget.maxBackoffSeconds": (
+        "Longest delay. Twice this time without a restart, and the delay begins at backoffSeconds again."
+    ),
+    "spec.leaderWorkerTemplate.restartBudget.nodeLossSeconds": (
+        "How long a node must not have been ready until its pods may be deleted by force."
+    ),
+    "spec.leaderWorkerTemplate.restartBudget.forceDeleteOnNodeLoss": (
+        "Recreate groups elsewhere when their node is lost, and delete their pods there by force. A node that is only "
+        "out of reach may still run them."
+    ),
     "spec.leaderWorkerTemplate.subGroupPolicy": "Divides a group into subgroups.",
     "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize": "Pods per subgroup.",
     "spec.leaderWorkerTemplate.subGroupPolicy.subGroupPolicyType": "Whether the leader belongs to the first subgroup.",
@@ -75,7 +95,9 @@ MEANINGS: Final[Mapping[str, str]] = {
     "status.resize.groups.recreated": "Groups that are recreated instead.",
     "status.resize.message": "Which pod is waited for, and what its node says.",
     "status.resize.startedAt": "When the first group began.",
+    "status.restarts": "Restarts of groups that count against their budget, by the index of the group.",
     "status.conditions": (
-        "Available, Progressing, UpdateInProgress, and Waiting: which group and pod the set is waiting for."
+        "Available, Progressing, UpdateInProgress, Waiting (which group and pod the set is waiting for), and "
+        "GroupsExhausted (which groups are held, because they used up their budget of restarts)."
     ),
 }

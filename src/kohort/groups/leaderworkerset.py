@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from kohort.groups.restart_budget import RestartBudget
 from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
@@ -65,6 +66,11 @@ class Template(msgspec.Struct, frozen=True):
         return self.raw.get("resizePolicy")
 
     @property
+    def restart_budget(self) -> RestartBudget | None:
+        budget = self.raw.get("restartBudget")
+        return None if budget is None else msgspec.convert(budget, RestartBudget)
+
+    @property
     def subgroups(self) -> SubGroupPolicy | None:
         policy = self.raw.get("subGroupPolicy")
         return None if policy is None else msgspec.convert(policy, SubGroupPolicy)
@@ -94,6 +100,8 @@ class Status(View, frozen=True):
     observed_generation: int = 0
     conditions: tuple[JsonObject, ...] = ()
     resize: JsonObject | None = None
+    restarts: dict[str, JsonObject] = {}
+    """By the index of a group, see `restart_budget.GroupRestarts`."""
 
 
 class LeaderWorkerSet(View, frozen=True):

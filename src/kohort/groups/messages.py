@@ -3,13 +3,18 @@
 Upstream's controller emits some of these events too; where it does, the text is the same.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
 from kohort.groups.group_problems import RecreationDelayed, WorkersRefused
+from kohort.groups.restart_budget import Exhaustion, FailedContainer
 from kohort.groups.rolling_update import RollPlan, RollReason
 from kohort.rules import group_labels
 from kohort.rules.group_identity import leader_name
+
+_MOST_GROUPS: Final = 5
+"""That one message names."""
 
 # Revisions
 
@@ -76,6 +81,41 @@ def roll_reason(plan: RollPlan) -> str:
 
 def recreating_group(pod: str, leader: str, index: str) -> str:
     return f"Worker pod {pod} failed, deleted leader pod {leader} to recreate group {index}"
+
+
+def group_exhausted(name: str, index: int, failed: FailedContainer, restarts: int, window: int) -> str:
+    return (
+        f"{failed_group(index, failed)}; the group was restarted {restarts} times within {window} s, which is its "
+        f"budget, and is held; to begin afresh: kohort restart {name} --group {index}, or another template"
+    )
+
+
+def groups_exhausted(name: str, held: Mapping[int, Exhaustion], window: int) -> str:
+    """The condition GroupsExhausted; empty for no group."""
+    if not held:
+        return ""
+    texts = [
+        f"{failed_group(index, one.failed)}, after {one.restarts} restarts within {window} s"
+        for index, one in held.items()
+    ]
+    more = f"; and {len(texts) - _MOST_GROUPS} more groups" if len(texts) > _MOST_GROUPS else ""
+    first = next(iter(held))
+    return (
+        f"{'; '.join(texts[:_MOST_GROUPS])}{more}. They are not recreated any more; to begin afresh: "
+        f"kohort restart {name} --group {first}, or another template"
+    )
+
+
+def failed_group(index: int, failed: FailedContainer) -> str:
+    """Group, pod, container and exit code."""
+    if not failed.container:
+        return f"group {index}: pod {failed.pod} was deleted"
+    reason = f" ({failed.reason})" if failed.reason and failed.reason != "Error" else ""
+    return f"group {index}: pod {failed.pod}, container {failed.container} ended with code {failed.exit_code}{reason}"
+
+
+def pod_given_up(pod: str, node: str, since: str) -> str:
+    return f"Deleted pod {pod} by force: its node {node} has not been ready since {since}"
 
 
 def created_workers(leader: str) -> str:

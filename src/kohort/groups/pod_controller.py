@@ -10,10 +10,14 @@ import msgspec
 
 from kohort.groups import child_objects, messages, missed_webhook, restart_decision, revisions, tpu_environment
 from kohort.groups.caches import BY_GROUP, GroupCache, by_group
+from kohort.groups.failure_evidence import GroupFailure
+from kohort.groups.failure_recorder import FailureRecorder
 from kohort.groups.gang import Gangs
 from kohort.groups.group_problems import GroupProblems, RecreationDelayed, WorkersRefused
+from kohort.groups.group_restarts import GroupRestartRecords, decide_budget, restarts_of, revision_of
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
+from kohort.groups.node_loss import NodeLoss, NodeLost, NodeMayReturn, NodeReports, decide_node_loss
 from kohort.groups.pod_plan import (
     CompleteGroup,
     CreateWorkers,
@@ -29,9 +33,12 @@ from kohort.groups.pod_plan import (
     plan_workers,
 )
 from kohort.groups.previous_workers import leaders_behind, predecessors
+from kohort.groups.restart_budget import Delay, Exhausted, FailedContainer, Held
+from kohort.groups.restart_counts import restart_count
 from kohort.groups.restart_decision import (
     DelayRecreation,
     GroupFacts,
+    HoldGroup,
     PodFacts,
     RecreateGroup,
     RestartBaselines,
@@ -40,6 +47,7 @@ from kohort.groups.restart_decision import (
     decide_restart,
 )
 from kohort.groups.waiting_reason import REFUSALS
+from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kohort.kube.event_mapping import map_to_controller_owner
@@ -47,15 +55,23 @@ from kohort.kube.events import reference_to
 from kohort.kube.manager import Manager
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, SERVICES, STATEFUL_SETS, Key
 from kohort.objects.apps import GroupStatefulSet
-from kohort.objects.core import Pod
-from kohort.objects.meta import ObjectMeta
+from kohort.objects.core import Node, Pod
+from kohort.objects.meta import ObjectMeta, find_condition
 from kohort.rules import group_labels
 from kohort.rules.group_identity import group_index, is_leader, parse_pod_name
-from kohort.rules.group_state import group_size
+from kohort.rules.group_state import group_size, pod_is_ready
 from kohort.rules.restart_backoff import RestartBackoff
 
 _NAME_TAKEN: Final = 15.0
 """Seconds after which a name that was taken is tried again."""
+_DISRUPTIONS: Final = (
+    "EvictionByEvictionAPI",
+    "DeletionByTaintManager",
+    "DeletionByPodGC",
+    "PreemptionByScheduler",
+    "PreemptionByKubeScheduler",
+)
+"""Reasons of the condition DisruptionTarget of pods that are deleted for the sake of their node."""
 
 
 class PodController:
@@ -78,6 +94,10 @@ class PodController:
         """Of groups, by leader."""
         self._replacements = RestartBackoff[Key]()
         """Of pods that missed the webhook."""
+        self._records = GroupRestartRecords(manager.client)
+        self._failures = FailureRecorder(manager.client)
+        self._recreating: set[str] = set()
+        """Uids of leaders whose group is being recreated: several pods of it may fail at the same moment."""
         controller = manager.controller("pod", self.reconcile, workers=8, max_delay=30)
         controller.watches(cache.pods)
         controller.watches(cache.pods, leaders_behind, when=lambda _, new: new is None)
@@ -93,7 +113,14 @@ class PodController:
         group_set = self.cache.sets.get(Key(key.namespace, pod.metadata.labels.get(group_labels.NAME, "")))
         if group_set is None:
             return None
-        return await self._perform(plan_pod(self._observe(group_set, pod)), group_set, pod)
+        loss = await self._node_loss(group_set, pod)
+        if isinstance(loss, NodeLost):
+            await self._give_up_pod(group_set, pod, loss)
+            return None
+        done = await self._perform(plan_pod(self._observe(group_set, pod)), group_set, pod)
+        if isinstance(loss, NodeMayReturn) and (done is None or loss.seconds < done.after):
+            return Requeue(after=loss.seconds)
+        return done
 
     # Observing
 
@@ -130,6 +157,8 @@ class PodController:
             recreations=self._recreations.times(_key(leader)) if leader is not None else 0,
             delay=self._recreations.pause(_key(leader), now) if leader is not None else 0.0,
         )
+        if leader is not None and group_set.template.restart_budget is not None:
+            facts = _with_budget(facts, group_set, leader)
         if (
             facts.policy == group_labels.RECREATE_WHEN_STARTED
             and leader is not None
@@ -192,9 +221,10 @@ class PodController:
             case ReplacePod():
                 await self._replace(group_set, pod)
                 return None
-            case RecreateGroup(cause):
-                await self._recreate_group(group_set, pod, cause)
-                return None
+            case RecreateGroup(cause, counts):
+                return await self._recreate_group(group_set, pod, cause, counts)
+            case HoldGroup(cause):
+                return await self._recreate_group(group_set, pod, cause, counts=True)
             case DelayRecreation(seconds, recreations):
                 self._report_delay(pod, recreations)
                 return Requeue(after=seconds)
@@ -219,15 +249,126 @@ class PodController:
         )
         self.metrics.missed.labels(key.namespace, group_set.metadata.name).inc()
 
-    async def _recreate_group(self, group_set: LeaderWorkerSet, pod: Pod, cause: RestartCause) -> None:
+    async def _recreate_group(
+        self, group_set: LeaderWorkerSet, pod: Pod, cause: RestartCause, counts: bool
+    ) -> Requeue | None:
         leader = self._leader_of(pod)
-        if leader is None:
-            return
-        await self._delete_leader(group_set, pod, leader, cause)
+        if leader is None or leader.metadata.uid in self._recreating:
+            return None
+        self._recreating.add(leader.metadata.uid)
+        try:
+            if group_set.template.restart_budget is not None:
+                wait = await self._spend_budget(group_set, pod, leader, cause, counts)
+                if wait is not None:
+                    return Requeue(after=wait) if wait else None
+            await self._delete_leader(group_set, pod, leader, cause)
+        finally:
+            self._recreating.discard(leader.metadata.uid)
         key, now = _key(leader), asyncio.get_running_loop().time()
         self.problems.clear_recreation_delayed(key)
         self._recreations.forget_old(now)
         self._recreations.done(key, now)
+        return None
+
+    # The budget of restarts
+
+    async def _spend_budget(
+        self, group_set: LeaderWorkerSet, pod: Pod, leader: Pod, cause: RestartCause, counts: bool
+    ) -> float | None:
+        """Record the restart and what explains it. None if the group is to be recreated now; otherwise in how many
+        seconds to look again, 0 for never."""
+        failed, deleting = failed_container(pod), cause is RestartCause.POD_DELETED
+        if deleting and counts and await self._is_drained(pod):
+            counts = False
+        if counts:
+            try:
+                decision = await self._records.spend(group_set, leader, failed, at_once=deleting)
+            except ApiError:
+                if not deleting:
+                    raise
+                decision = None  # the pod is gone a moment later: the group is recreated, whatever was recorded
+            match decision:
+                case Held():
+                    return 0.0
+                case Delay(seconds, in_a_row):
+                    self._report_delay(pod, in_a_row)
+                    return seconds
+                case Exhausted(restarts):
+                    await self._record_failure(group_set, leader, cause, held=True)
+                    self._report_exhaustion(group_set, leader, failed, restarts)
+                    return 0.0
+        await self._record_failure(group_set, leader, cause)
+        return None
+
+    async def _is_drained(self, pod: Pod) -> bool:
+        """Whether a pod is deleted from a node that takes no new ones: tools may drain without evictions."""
+        node = await self._node_of(pod)
+        return node is not None and node.spec.unschedulable
+
+    async def _record_failure(
+        self, group_set: LeaderWorkerSet, leader: Pod, cause: RestartCause, *, held: bool = False
+    ) -> None:
+        metadata = leader.metadata
+        failure = GroupFailure(
+            group=group_index(metadata.labels) or 0,
+            at=clock.timestamp(),
+            reason=cause.value,
+            leader=metadata.uid,
+            revision=revision_of(leader),
+            held=held,
+        )
+        await self._failures.record(group_set, failure, self._failing_members(leader))
+
+    def _failing_members(self, leader: Pod) -> list[Pod]:
+        """Pods that explain why a group failed: those with containers that failed, and those being deleted."""
+        members = sorted(self._members(leader), key=lambda member: member.metadata.name)
+        return [one for one in members if restart_count(one) or one.metadata.deleting or one.status.phase == "Failed"]
+
+    def _report_exhaustion(
+        self, group_set: LeaderWorkerSet, leader: Pod, failed: FailedContainer, restarts: int
+    ) -> None:
+        self.problems.clear_recreation_delayed(_key(leader))
+        budget = group_set.template.restart_budget
+        index = group_index(leader.metadata.labels) or 0
+        text = messages.group_exhausted(
+            group_set.metadata.name, index, failed, restarts, budget.window_seconds if budget else 0
+        )
+        self.recorder.warning(
+            LEADER_WORKER_SETS, group_set, "GroupExhausted", text, action="Hold", related=reference_to(PODS, leader)
+        )
+
+    # Lost nodes
+
+    async def _node_of(self, pod: Pod) -> Node | None:
+        return await self.client.find(NODES, pod.spec.node_name, type=Node) if pod.spec.node_name else None
+
+    async def _node_loss(self, group_set: LeaderWorkerSet, pod: Pod) -> NodeLoss:
+        """Asked only about pods that are not ready, of sets that allow to delete them by force."""
+        budget = group_set.template.restart_budget
+        if budget is None or not budget.force_delete_on_node_loss or not pod.spec.node_name or pod_is_ready(pod):
+            return NodeReports()
+        node = await self._node_of(pod)
+        return decide_node_loss(node, budget.node_loss_seconds, clock.now()) if node is not None else NodeReports()
+
+    async def _give_up_pod(self, group_set: LeaderWorkerSet, pod: Pod, loss: NodeLost) -> None:
+        """Recreate the group of a pod on a lost node, and delete the pod without waiting for its node."""
+        leader = self._leader_of(pod)
+        recreates = restart_policy(group_set) in (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED)
+        if recreates and leader is not None and not leader.metadata.deleting and self._is_member(pod, leader):
+            await self._record_failure(group_set, leader, RestartCause.NODE_LOST)
+            await self._delete_leader(group_set, pod, leader, RestartCause.NODE_LOST)
+        metadata = pod.metadata
+        try:
+            await self.client.delete(PODS, metadata.name, metadata.namespace, grace_seconds=0, uid=metadata.uid)
+        except (NotFound, Conflict):
+            return
+        text = messages.pod_given_up(metadata.name, pod.spec.node_name, loss.since)
+        self.recorder.warning(
+            LEADER_WORKER_SETS, group_set, "NodeLost", text, action="Delete", related=reference_to(PODS, pod)
+        )
+
+    def _is_member(self, pod: Pod, leader: Pod) -> bool:
+        return pod.metadata.uid == leader.metadata.uid or self._is_owned(pod, leader)
 
     async def _delete_leader(self, group_set: LeaderWorkerSet, pod: Pod, leader: Pod, cause: RestartCause) -> None:
         metadata = leader.metadata
@@ -340,39 +481,49 @@ def restart_policy(group_set: LeaderWorkerSet) -> str:
     return policy
 
 
-def restart_count(pod: Pod) -> int:
-    """Restarts of containers, without those that were the expected effect of a resize."""
-    expected = expected_restarts(pod)
-    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    return sum(max(0, status.restart_count - expected.get(status.name, 0)) for status in statuses)
-
-
-def expected_restarts(pod: Pod) -> dict[str, int]:
-    """Restart counts by container, up to which the resize policies of the pod account for them."""
-    text = pod.metadata.annotations.get(group_labels.EXPECTED_RESTARTS, "")
-    try:
-        return msgspec.json.decode(text or "{}", type=dict[str, int])
-    except msgspec.DecodeError:
-        return {}
-
-
 def pod_facts(pod: Pod) -> PodFacts:
     return PodFacts(
         phase=pod.status.phase,
         restarted=restart_count(pod) > 0,
         deleting=pod.metadata.deleting,
+        disrupted=_is_disrupted(pod),
         leader=is_leader(pod.metadata.labels),
         revision=pod.metadata.labels.get(group_labels.REVISION, ""),
     )
 
 
-def _delayed(pod: Pod, recreations: int) -> RecreationDelayed:
-    """With the first container that ended before its restart."""
+def _is_disrupted(pod: Pod) -> bool:
+    target = find_condition(pod.status.conditions, "DisruptionTarget")
+    return target is not None and target.status == "True" and target.reason in _DISRUPTIONS
+
+
+def _with_budget(facts: GroupFacts, group_set: LeaderWorkerSet, leader: Pod) -> GroupFacts:
+    """The facts of a group by the budget of its set, which is recorded, instead of by what this process remembers."""
+    recreations, delay = restarts_of(group_set, leader).in_a_row, 0.0
+    decision = decide_budget(group_set, leader)
+    if isinstance(decision, Delay):
+        recreations, delay = decision.in_a_row, decision.seconds
+    return msgspec.structs.replace(
+        facts,
+        recreations=recreations,
+        delay=delay,
+        held=isinstance(decision, Held),
+        exhausted=isinstance(decision, Exhausted),
+    )
+
+
+def failed_container(pod: Pod) -> FailedContainer:
+    """The first container of a pod that ended before its restart."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        end = status.last_state.terminated
-        if status.restart_count and end is not None:
-            return RecreationDelayed(pod.metadata.name, recreations, status.name, end.exit_code)
-    return RecreationDelayed(pod.metadata.name, recreations)
+        end = status.last_state.terminated or status.state.terminated
+        if end is not None and (status.restart_count or end.exit_code):
+            return FailedContainer(pod.metadata.name, status.name, end.exit_code, end.reason)
+    return FailedContainer(pod.metadata.name)
+
+
+def _delayed(pod: Pod, recreations: int) -> RecreationDelayed:
+    failed = failed_container(pod)
+    return RecreationDelayed(pod.metadata.name, recreations, failed.container, failed.exit_code)
 
 
 def _key(pod: Pod) -> Key:

@@ -4,7 +4,7 @@
 |---|---|
 | was created without the webhook | ReplacePod, after a delay that grows from one time to the next |
 | has no place in a group | none |
-| demands that its group is recreated (`restart_decision`) | RecreateGroup, or DelayRecreation |
+| demands that its group is recreated (`restart_decision`) | RecreateGroup, DelayRecreation, or HoldGroup |
 | belongs to a group that is being recreated | none |
 | is a worker, or a leader that is being deleted | none |
 | is a leader that looks like a worker | ReportMissingStartOrdinals |
@@ -31,6 +31,7 @@ import msgspec
 from kohort.groups.restart_decision import (
     DelayRecreation,
     GroupBeingRecreated,
+    HoldGroup,
     KeepGroup,
     RecreateGroup,
     RestartDecision,
@@ -69,7 +70,16 @@ class CompleteGroup(msgspec.Struct, frozen=True):
     """Create what a leader's group lacks."""
 
 
-PodAction = DoNothing | Wait | ReplacePod | RecreateGroup | DelayRecreation | ReportMissingStartOrdinals | CompleteGroup
+PodAction = (
+    DoNothing
+    | Wait
+    | ReplacePod
+    | RecreateGroup
+    | DelayRecreation
+    | HoldGroup
+    | ReportMissingStartOrdinals
+    | CompleteGroup
+)
 
 
 def plan_pod(pod: PodObservation) -> PodAction:
@@ -80,7 +90,7 @@ def plan_pod(pod: PodObservation) -> PodAction:
     match pod.restart:
         case None | GroupBeingRecreated():
             return DoNothing()
-        case RecreateGroup() | DelayRecreation() as action:
+        case RecreateGroup() | DelayRecreation() | HoldGroup() as action:
             return action
         case KeepGroup():
             return _plan_healthy(pod)

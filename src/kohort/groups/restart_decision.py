@@ -18,6 +18,10 @@ operator that starts anew takes the counts that it finds.
 A group whose containers fail again right after it was recreated is recreated after a delay that grows
 (`rules.restart_backoff`). A pod that is deleted recreates its group at once: the pod does not exist any more a moment
 later, so there would be nothing left to decide by after a delay.
+
+A set may give its groups a budget (`restart_budget`). A group that has used it up is held: it is not recreated any
+more. A pod that is deleted for the sake of its node (eviction, drain, loss of the node) recreates its group without
+cost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,6 +38,8 @@ class PodFacts(msgspec.Struct, frozen=True):
     restarted: bool = False
     """A container or init container has restarted since the pod was created, or since its group had started."""
     deleting: bool = False
+    disrupted: bool = False
+    """It is deleted for the sake of its node: evicted, drained or preempted."""
     leader: bool = False
     revision: str = ""
 
@@ -50,6 +56,10 @@ class GroupFacts(msgspec.Struct, frozen=True):
     """How often in a row the group was recreated for failures."""
     delay: float = 0.0
     """Seconds until a failure may recreate it again."""
+    held: bool = False
+    """Its budget was used up while it had this leader."""
+    exhausted: bool = False
+    """Its budget has no restart left."""
 
 
 class KeepReason(Enum):
@@ -61,6 +71,7 @@ class KeepReason(Enum):
     LEADER_GONE = "leader gone"
     POD_OF_OLDER_REVISION = "older revision"
     POD_OF_PREVIOUS_LEADER = "previous leader"
+    BUDGET_EXHAUSTED = "budget exhausted"
 
 
 class RestartCause(Enum):
@@ -68,6 +79,7 @@ class RestartCause(Enum):
 
     POD_RESTARTED = "restarted"
     POD_DELETED = "deleted"
+    NODE_LOST = "node-lost"
 
 
 class KeepGroup(msgspec.Struct, frozen=True):
@@ -80,6 +92,8 @@ class GroupBeingRecreated(msgspec.Struct, frozen=True):
 
 class RecreateGroup(msgspec.Struct, frozen=True):
     cause: RestartCause
+    counts: bool = True
+    """Against the budget of the group."""
 
 
 class DelayRecreation(msgspec.Struct, frozen=True):
@@ -87,7 +101,13 @@ class DelayRecreation(msgspec.Struct, frozen=True):
     recreations: int
 
 
-RestartDecision = KeepGroup | GroupBeingRecreated | RecreateGroup | DelayRecreation
+class HoldGroup(msgspec.Struct, frozen=True):
+    """The budget is used up: the group stays as it is, and the set says so."""
+
+    cause: RestartCause
+
+
+RestartDecision = KeepGroup | GroupBeingRecreated | RecreateGroup | DelayRecreation | HoldGroup
 
 
 def decide_restart(pod: PodFacts, group: GroupFacts) -> RestartDecision:
@@ -107,6 +127,12 @@ def decide_restart(pod: PodFacts, group: GroupFacts) -> RestartDecision:
         return KeepGroup(KeepReason.POD_OF_PREVIOUS_LEADER)
     if leader.deleting:
         return GroupBeingRecreated()
+    if group.held:
+        return KeepGroup(KeepReason.BUDGET_EXHAUSTED)
+    if pod.deleting and pod.disrupted:
+        return RecreateGroup(RestartCause.POD_DELETED, counts=False)
+    if group.exhausted:
+        return HoldGroup(RestartCause.POD_DELETED if pod.deleting else RestartCause.POD_RESTARTED)
     if pod.deleting:
         return RecreateGroup(RestartCause.POD_DELETED)
     if group.delay > 0:

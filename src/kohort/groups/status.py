@@ -15,7 +15,8 @@ Counted are groups, not pods. `P` is the user's partition, `R` the wanted number
 | all of R are ready and all current groups are updated and ready | Available |
 | otherwise | Progressing |
 
-Beside these there is one of our own, Waiting: which group and which pod keep the set from being available.
+Beside these there are two of our own. Waiting: which group and which pod keep the set from being available.
+GroupsExhausted: which groups are held, because they have used up their budget of restarts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ AVAILABLE: Final = "Available"
 PROGRESSING: Final = "Progressing"
 UPDATING: Final = "UpdateInProgress"
 WAITING: Final = "Waiting"
+EXHAUSTED: Final = "GroupsExhausted"
 
 
 class Unchanged(Enum):
@@ -147,3 +149,24 @@ def _set_waiting(conditions: dict[str, JsonObject], obstacle: Obstacle | None, n
         "message": obstacle.message,
         "lastTransitionTime": old["lastTransitionTime"] if old is not None and old["status"] == "True" else now,
     }
+
+
+def with_exhausted_groups(
+    conditions: Sequence[JsonObject], message: str, generation: int, now: str
+) -> list[JsonObject]:
+    """The conditions with GroupsExhausted: True with a message about the groups, False without one. It first appears
+    when it becomes True."""
+    known = {condition["type"]: condition for condition in conditions}
+    old = known.get(EXHAUSTED)
+    if old is None and not message:
+        return list(conditions)
+    status = "True" if message else "False"
+    known[EXHAUSTED] = {
+        "type": EXHAUSTED,
+        "status": status,
+        "reason": "RestartBudgetExhausted" if message else "NoGroupExhausted",
+        "message": message,
+        "lastTransitionTime": old["lastTransitionTime"] if old is not None and old["status"] == status else now,
+        "observedGeneration": generation,
+    }
+    return list(known.values())

@@ -1,6 +1,7 @@
 """Reports what was observed of a set: in its status, in metrics, and in events about its conditions."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,12 +14,22 @@ from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.missing_pod_cause import RECHECK, MissingPodCauses
 from kohort.groups.resize.status import ResizeReport, with_resize_conditions
+from kohort.groups.restart_budget import exhausted_groups, outdated_groups
 from kohort.groups.revisions import Revision
-from kohort.groups.status import AVAILABLE, REASONS, UNCHANGED, WAITING, Tally, Waiting, next_conditions
+from kohort.groups.status import (
+    AVAILABLE,
+    REASONS,
+    UNCHANGED,
+    WAITING,
+    Tally,
+    Waiting,
+    next_conditions,
+    with_exhausted_groups,
+)
 from kohort.groups.waiting_reason import REFUSALS, Obstacle, ObstacleTracker, WaitingReason
 from kohort.kube import clock
 from kohort.kube.client import Client
-from kohort.kube.errors import ApiError
+from kohort.kube.errors import ApiError, Conflict
 from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, Key
 from kohort.objects.apps import GroupStatefulSet
@@ -137,6 +148,10 @@ class StatusReporter:
             waiting,
         )
         conditions = with_resize_conditions(conditions, report.resize, group_set.metadata.generation, clock.timestamp())
+        conditions = with_exhausted_groups(
+            conditions, self._exhausted(report), group_set.metadata.generation, clock.timestamp()
+        )
+        await self._forget_restarts(report)
         wanted = wanted_status(report, conditions)
         current: JsonObject = msgspec.to_builtins(before) | {"conditions": list(before.conditions)}
         changes = {name: value for name, value in wanted.items() if current.get(name) != value}
@@ -155,6 +170,37 @@ class StatusReporter:
         if "conditions" in changes:
             self._emit_events(report, before.conditions, waiting)
         return again
+
+    def _exhausted(self, report: SetReport) -> str:
+        """Which groups are held, in words; empty for none."""
+        group_set, budget = report.group_set, report.group_set.template.restart_budget
+        if budget is None or not group_set.status.restarts:
+            return ""
+        held = exhausted_groups(
+            group_set.status.restarts, group_set.metadata.annotations, self._leader_revisions(report.key)
+        )
+        return messages.groups_exhausted(group_set.metadata.name, held, budget.window_seconds)
+
+    def _leader_revisions(self, key: Key) -> dict[int, tuple[str, str]]:
+        leaders = self._cache.leaders(key).items()
+        return {index: (one.metadata.uid, one.metadata.labels.get(group_labels.REVISION, "")) for index, one in leaders}
+
+    async def _forget_restarts(self, report: SetReport) -> None:
+        """Remove what does not count any more. The pod controller writes there too, so only what was read is removed;
+        otherwise the next look at the set does it."""
+        group_set = report.group_set
+        if not group_set.status.restarts:
+            return
+        outdated = outdated_groups(
+            group_set.status.restarts,
+            self._leader_revisions(report.key),
+            max(group_set.replicas, report.leaders.spec.replicas),
+            has_budget=group_set.template.restart_budget is not None,
+        )
+        if outdated:
+            with contextlib.suppress(Conflict):
+                status = {"restarts": dict.fromkeys(outdated)}
+                await self._client.patch_status(LEADER_WORKER_SETS, group_set, status, locked=True)
 
     async def _waiting_for(self, report: SetReport) -> tuple[Waiting, float]:
         """What the condition Waiting says next, and in how many seconds to look again."""

@@ -6,6 +6,7 @@ Everything that is wrong is reported at once. Rules that need the old object are
 from typing import Final
 
 from kohort.groups.leaderworkerset import SubGroupPolicy, Template
+from kohort.groups.restart_budget import LONGEST_DELAY_TOO_SHORT
 from kohort.objects import field_errors, int_or_string, names
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import Json, JsonObject
@@ -32,6 +33,7 @@ def create_errors(group_set: JsonObject) -> list[FieldError]:
         *_name_errors(group_set),
         *_size_errors(replicas, template.size),
         *_rolling_errors(spec, replicas),
+        *_restart_budget_errors(template),
         *_subgroup_errors(group_set, template),
         *_placement_errors(group_set),
         *_container_errors(template),
@@ -167,6 +169,14 @@ def _rolling_errors(spec: JsonObject, replicas: int) -> list[FieldError]:
         text = "must not be 0 when `maxSurge` is 0"
         found.append(field_errors.invalid(f"{_ROLLING}.maxUnavailable", amounts["maxUnavailable"], text))
     return found
+
+
+def _restart_budget_errors(template: Template) -> list[FieldError]:
+    budget = template.restart_budget
+    if budget is None or budget.max_backoff_seconds >= budget.backoff_seconds:
+        return []
+    text = f"{LONGEST_DELAY_TOO_SHORT}, which is {budget.backoff_seconds}"
+    return [field_errors.invalid(f"{_TEMPLATE}.restartBudget.maxBackoffSeconds", budget.max_backoff_seconds, text)]
 
 
 def _or(value: Json, missing: int) -> int | str:

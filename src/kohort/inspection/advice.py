@@ -17,6 +17,7 @@ class Verb(Enum):
     RESTART = "restart"
     RESIZE = "resize"
     LOGS = "logs"
+    FAILURES = "failures"
     STATUS = "status -w"
     EXPLAIN = "explain"
 

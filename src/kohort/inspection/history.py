@@ -14,6 +14,7 @@ from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import age
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.group_template import NOT_IN_REVISIONS
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel"):
@@ -145,15 +146,14 @@ def return_patch(subject: Subject, to: Version) -> list[JsonObject]:
 
 
 def _return_of_groups(snapshot: Snapshot, to: Version) -> list[JsonObject]:
-    """The resize policy is no part of a revision and stays."""
+    """Fields that are no part of a revision stay."""
     spec, template, network = (
         snapshot.group_set.spec,
         dict(to.content["leaderWorkerTemplate"]),
         to.content["networkConfig"],
     )
-    policy = snapshot.group_set.template.resize_policy
-    if policy is not None:
-        template["resizePolicy"] = policy
+    present = snapshot.group_set.template.raw
+    template |= {key: present[key] for key in NOT_IN_REVISIONS if present.get(key) is not None}
     patch: list[JsonObject] = [{"op": "replace", "path": "/spec/leaderWorkerTemplate", "value": template}]
     if network and network != (spec.get("networkConfig") or {"subdomainPolicy": group_labels.SHARED}):
         patch.append({"op": "add", "path": "/spec/networkConfig", "value": network})

@@ -13,6 +13,7 @@ from kohort.groups.caches import owned_by
 from kohort.inspection.advice import Advice, Verb
 from kohort.inspection.allowed_commands import offered, resume_refusal
 from kohort.inspection.cause import ORDER, Cause, CauseKind
+from kohort.inspection.failures import failure_causes
 from kohort.inspection.pod_causes import pod_causes, resize_causes
 from kohort.inspection.release_causes import release_causes
 from kohort.inspection.release_subject import command
@@ -53,6 +54,7 @@ def _of_groups(snapshot: Snapshot) -> list[Cause]:
     pods, context = sorted(snapshot.pods, key=_position), snapshot.pod_context
     refused = [*_service_taken(snapshot), *_reported_by_operator(snapshot), *_refused(snapshot)]
     found = [*([] if _writes_were_refused(snapshot) else _operator(snapshot)), *refused]
+    found += failure_causes(snapshot)
     found += [cause for pod in pods if not is_fine(pod) for cause in pod_causes(pod, context)]
     return found + [cause for pod in pods for cause in resize_causes(pod, context)]
 

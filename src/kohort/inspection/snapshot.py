@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from kohort.groups.caches import GroupService
+from kohort.groups.failure_evidence import GroupFailure
 from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet, Template
 from kohort.groups.observed_groups import wanted_placement
 from kohort.groups.revisions import Revision
@@ -33,6 +34,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     revisions: Sequence[Revision] = ()
     events: Sequence[Event] = ()
     claims: Sequence[PersistentVolumeClaim] = ()
+    failures: Sequence[GroupFailure] = ()
+    """Kept failures of groups, the newest first."""
     service: GroupService | None = None
     """The Service with the set's name, also if it does not belong to the set."""
     rollout: Rollout | None = None

@@ -36,7 +36,7 @@ def rule(groups: list[str], resources: list[str], verbs: list[str], names: list[
 def workload_rules(options: Options) -> list[JsonObject]:
     """Where sets live."""
     rules = [
-        rule([_SETS], ["leaderworkersets"], ["list", "watch"]),
+        rule([_SETS], ["leaderworkersets"], ["get", "list", "watch"]),
         rule([_SETS], ["leaderworkersets/status"], ["patch"]),
         rule([_SETS], ["leaderworkersets/finalizers"], ["update"]),
         rule(["apps"], ["statefulsets"], ["create", "list", "patch", "watch"]),
@@ -44,6 +44,8 @@ def workload_rules(options: Options) -> list[JsonObject]:
         rule([""], ["services"], ["create", "delete", "get", "list", "patch", "watch"]),
         rule([""], ["pods"], ["delete", "get", "list", "patch", "watch"]),
         rule([""], ["pods/resize"], ["patch"]),
+        rule([""], ["pods/log"], ["get"]),
+        rule([""], ["configmaps"], ["create", "get", "patch"]),
         rule([""], ["resourcequotas"], ["list"]),
         rule([""], ["pods/finalizers"], ["update"]),
         rule([""], ["persistentvolumeclaims"], ["delete", "list"]),

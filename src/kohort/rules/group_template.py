@@ -9,7 +9,7 @@ releases are started, only when that part changes in its canonical form:
 | a quantity spelled differently (`1000m` and `1`) | no |
 | a field set to the value that Go leaves out (`hostNetwork: false`) | no |
 | `networkConfig` added with `subdomainPolicy: Shared` | no |
-| `resizePolicy`, replicas, strategies | no: they do not make pods |
+| `resizePolicy`, `restartBudget`, replicas, strategies | no: they do not make pods |
 
 The key is a hash of the canonical text, so that tools written in other languages compute the same key. Two revisions
 are the same when their content is, not when their keys are: the hash has 32 bits, and the same content may carry a key
@@ -25,7 +25,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.rules.canonical_form import CLAIM, POD_TEMPLATE, canonical_struct, encode, without_nulls
 from kohort.rules.safe_text import fnv1, safe_text
 
-_NOT_IN_REVISIONS: Final = frozenset({"resizePolicy"})
+NOT_IN_REVISIONS: Final = frozenset({"resizePolicy", "restartBudget"})
 """Parts of the template that do not make pods: changing them must not roll any."""
 RECREATE_ON_RESTART: Final = "RecreateGroupOnPodRestart"
 SHARED: Final = "Shared"
@@ -34,7 +34,7 @@ SHARED: Final = "Shared"
 def revision_content(spec: JsonObject) -> JsonObject:
     """What a revision of a set with this spec stores, in canonical form."""
     template = {
-        key: value for key, value in (spec.get("leaderWorkerTemplate") or {}).items() if key not in _NOT_IN_REVISIONS
+        key: value for key, value in (spec.get("leaderWorkerTemplate") or {}).items() if key not in NOT_IN_REVISIONS
     }
     return {
         "spec": {

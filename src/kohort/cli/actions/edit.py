@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from contextlib import suppress
 
+import msgspec
+
 from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.output_formats import show
 from kohort.cli.actions.snapshot_reader import WORKLOADS
 from kohort.cli.connection import Refusal
+from kohort.groups.restart_budget import counted_since
 from kohort.inspection import allowed_commands, history, roll_pause
 from kohort.inspection.advice import Verb
 from kohort.inspection.release_subject import Subject, command, title
@@ -24,6 +27,7 @@ from kohort.objects.pods import ResourceRequirements
 from kohort.objects.quantity import Quantity
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules.api_server_message import RequestRefusal, request_refusal
+from kohort.rules.group_labels import RESTARTS_COUNTED_SINCE
 from kohort.rules.resize_restart import restarts_container
 from kohort.rules.rollout_labels import READY
 
@@ -195,9 +199,19 @@ async def restart(client: Client, namespace: str, name: str, group: int | None) 
         there = ", ".join(map(str, sorted(found.leaders))) or "none"
         raise Refusal(f"LeaderWorkerSet {name} has no group {group}; there are: {there}")
     metadata = leader.metadata
+    if found.group_set.template.restart_budget is not None:
+        await client.patch(LEADER_WORKER_SETS, found.name, namespace, _counting_anew(found, group))
     await client.delete(PODS, metadata.name, namespace, propagation="Foreground", uid=metadata.uid)
     show([f"group {group} of {name} is recreated"])
     return 0
+
+
+def _counting_anew(found: Snapshot, group: int) -> JsonObject:
+    """Restarts of the group before now do not count against its budget any more."""
+    known = counted_since(found.metadata.annotations)
+    groups = {index: time for index, time in known.items() if index.isdecimal() and int(index) < found.replicas}
+    groups[str(group)] = clock.micro_timestamp()
+    return {"metadata": {"annotations": {RESTARTS_COUNTED_SINCE: msgspec.json.encode(groups).decode()}}}
 
 
 def _restarting(found: Subject) -> JsonObject:

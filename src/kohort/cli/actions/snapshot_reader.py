@@ -9,7 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from kohort.cli.connection import Refusal
-from kohort.groups.caches import GroupService
+from kohort.groups.caches import GroupService, owned_by
+from kohort.groups.failure_evidence import KEY, GroupFailure, decoded
+from kohort.groups.failure_recorder import config_map_name
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision
 from kohort.inspection.release import CANARY_SUFFIX
@@ -19,6 +21,7 @@ from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Forbidden, NotFound
 from kohort.kube.object_identity import T
 from kohort.kube.resources import (
+    CONFIG_MAPS,
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
     EVENTS,
@@ -36,7 +39,7 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.apps import GroupStatefulSet, ReplicaSet
-from kohort.objects.core import Event, PersistentVolumeClaim, Pod
+from kohort.objects.core import ConfigMap, Event, PersistentVolumeClaim, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta, PartialObject, Selector
 from kohort.objects.selectors import LabelSelector
@@ -165,15 +168,17 @@ async def snapshot(client: Client, namespace: str, name: str, *, surroundings: b
         raise Refusal(f"{name} is no LeaderWorkerSet, and only those have groups: write the name of one")
     group_set = await find_set(client, namespace, rest if slash else name)
     name = group_set.metadata.name
-    found, rollouts, events, claims, service = await asyncio.gather(
+    found, rollouts, events, claims, service, kept = await asyncio.gather(
         _groups(client, group_set),
         if_known(client, ROLLOUTS, namespace, Rollout),
         if_known(client, EVENTS, namespace, Event, surroundings),
         if_known(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
         _service(client, namespace, name, surroundings),
+        failures(client, group_set) if surroundings else _none(),
     )
     ours = [one for one in rollouts if one.spec.workload_ref.is_group_set and one.spec.workload_ref.name == name]
-    found = replace(found, events=events, claims=claims, service=service, rollout=ours[0] if ours else None)
+    rollout = ours[0] if ours else None
+    found = replace(found, events=events, claims=claims, service=service, failures=kept, rollout=rollout)
     if not found.releasing:
         return found
     return replace(found, canary=await _canary(client, found), routes=await _routes(client, found.rollout, namespace))
@@ -217,6 +222,20 @@ async def _service(client: Client, namespace: str, name: str, wanted: bool) -> G
         return await client.get(SERVICES, name, namespace, type=GroupService)
     except (NotFound, Forbidden):
         return None
+
+
+async def failures(client: Client, group_set: LeaderWorkerSet) -> list[GroupFailure]:
+    """What the operator has kept about failures of groups; none if the user may not read it."""
+    metadata = group_set.metadata
+    try:
+        kept = await client.find(CONFIG_MAPS, config_map_name(metadata.name), metadata.namespace, type=ConfigMap)
+    except Forbidden:
+        return []
+    return decoded(kept.data.get(KEY, "")) if kept is not None and owned_by(kept.metadata, group_set) else []
+
+
+async def _none() -> list[GroupFailure]:
+    return []
 
 
 async def _canary(client: Client, stable: Snapshot) -> Snapshot | None:

@@ -1,0 +1,18 @@
+"""`kohort failures`."""
+
+import click
+
+from kohort.cli.connection import Target, cluster_options, execute, output_option, workload_argument
+
+
+@click.command("failures")
+@workload_argument()
+@click.option("--group", type=click.IntRange(0), metavar="INDEX", help="Only this group.")
+@output_option()
+@cluster_options
+def command(name: str, group: int | None, output: str, target: Target) -> None:
+    """Show the last failures of a set's groups, newest first: exit codes, the end of logs, events. They are kept for
+    sets with a restartBudget."""
+    from kohort.cli.actions import failures
+
+    execute(target, lambda client, namespace: failures.show_failures(client, namespace, name, group, output))
