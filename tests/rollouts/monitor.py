@@ -2,7 +2,7 @@
 
 | | what must hold |
 |---|---|
-| I1 | nothing of the stable workload leaves its revision while it is held |
+| I1 | no pod of the stable workload comes at another revision while it is held, but of groups released in place |
 | I2 | the canary gets requests only while it has a ready leader |
 | I3 | the canary goes only when no route has named it for the grace period |
 | I4 | the stable Service keeps a ready endpoint, once it had one |
@@ -161,6 +161,9 @@ class Monitor:
         assert self._stable is not None
         if rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY in _annotations(self._stable):
             return  # blue-green inside one Deployment: the new version lives there too
+        released = _annotations(self._stable).get(rollout_labels.STEP_PARTITION)
+        if released is not None and int(_labels(pod)[group_labels.GROUP_INDEX]) >= int(released):
+            return  # a lost pod of a group that was resized in place
         stable = _labels(self._stable).get(rollout_labels.STABLE_REVISION)
         revision = next((_labels(pod)[key] for key in REVISIONS if key in _labels(pod)), "")
         if stable and revision != stable:

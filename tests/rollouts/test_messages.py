@@ -10,6 +10,7 @@ NORMAL = {
     "CanaryDeleted",
     "CanaryScaled",
     "Progressing",
+    "ResizedInPlace",
     "RollbackInBatchIgnored",
     "RolledBack",
     "StablePromoted",
@@ -102,4 +103,4 @@ def test_events_name_what_they_are_about(event: ReleaseEvent, reason: str, text:
 
 def test_a_version_that_was_withdrawn_says_what_to_do() -> None:
     for remedy in ("put the old template back", "release another one", "raise the annotation"):
-        assert remedy in messages.NOT_READY_IN_TIME.message
+        assert remedy in messages.not_ready_in_time_event().message

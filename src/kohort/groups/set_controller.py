@@ -86,6 +86,7 @@ class SetController:
         leader_set = self.cache.stateful_sets.get(key)
         if leader_set is not None and leader_set.metadata.deleting:
             return Requeue(after=5.0)
+        group_set = self._with_withdrawn_release(group_set)
         revision, is_new = await self._ensure_revision(group_set, leader_set)
         observed = SetObservation(
             group_set=group_set,
@@ -100,6 +101,12 @@ class SetController:
         waits = await self._perform(plan_set(observed), observed)
         soonest = min((wait for wait in waits if wait), default=0.0)
         return Requeue(after=soonest) if soonest else None
+
+    def _with_withdrawn_release(self, group_set: LeaderWorkerSet) -> LeaderWorkerSet:
+        """A set whose release was withdrawn is treated as if it still had the template of the revision before."""
+        key = group_set.metadata.annotations.get(group_labels.RESOURCES_OF_REVISION, "")
+        kept = revisions.by_key(self.cache.revisions_of(group_set), key) if key else None
+        return kept.applied_to(group_set) if kept is not None else group_set
 
     def _forget(self, key: Key) -> None:
         self.worker_claims.forget(key)

@@ -157,7 +157,10 @@ def _at(observation: Observation, reason: EndReason) -> FinalizingDecision:
 
 
 def _route_to_new(observation: Observation, reason: EndReason) -> FinalizingDecision:
-    """Only a canary that can carry all traffic gets it all. Blue-green makes it so; a canary keeps its last split."""
+    """Only a canary that can carry all traffic gets it all. Blue-green makes it so; a canary keeps its last split. A
+    release in place has moved no traffic."""
+    if observation.in_place:
+        return _next(observation, reason, DONE)
     replicas = observation.workload.replicas if observation.workload is not None else 0
     if not observation.extra_workload or observation.progress.ready_replicas >= replicas:
         return _act(observation, RouteAllToNew())

@@ -2,16 +2,31 @@
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 
+from collections.abc import Mapping
 from typing import Final
 
-from kohort.objects.json_types import JsonObject
+import msgspec
+
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 from kohort.rules import rollout_labels
-from kohort.rules.group_template import earlier_fingerprint, has_fingerprint, revision_fingerprint
+from kohort.rules.group_template import (
+    earlier_fingerprint,
+    has_fingerprint,
+    revision_fingerprint,
+    with_default_template,
+)
+from kohort.rules.resource_outline import changes_only_resources
+from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_update_policy
 
 HELD_PARTITION: Final = 1_000_000
 """The partition of a held set: above every ordinal that can exist, so that no group is updated."""
+
+
+class GroupResizeStatus(View, frozen=True):
+    state: str = ""
+    message: str = ""
 
 
 class GroupSetStatus(View, frozen=True):
@@ -19,6 +34,7 @@ class GroupSetStatus(View, frozen=True):
     ready_replicas: int = 0
     updated_replicas: int = 0
     observed_generation: int = 0
+    resize: GroupResizeStatus | None = None
 
 
 class GroupSet(View, frozen=True):
@@ -70,7 +86,17 @@ class GroupSet(View, frozen=True):
     @property
     def is_stable_again(self) -> bool:
         """Its template is the one that it had when it was held."""
-        return has_fingerprint(self.spec, self.metadata.annotations.get(rollout_labels.STABLE_FINGERPRINT, ""))
+        return is_stable_template(self.spec, self.metadata.annotations)
+
+    @property
+    def resizes_in_place(self) -> bool:
+        """Its release changes resources alone, on the running groups (`workloads.in_place_release`)."""
+        return is_released_in_place(self.spec, self.metadata.annotations)
+
+    @property
+    def step_partition(self) -> int:
+        """The partition that a step of a release in place has given it."""
+        return step_partition(self.metadata.annotations)
 
     @property
     def rolling(self) -> JsonObject:
@@ -85,6 +111,29 @@ def rolling_configuration(spec: JsonObject) -> JsonObject:
     return (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration") or {}
 
 
-def is_held(spec: JsonObject) -> bool:
+def is_stable_template(spec: JsonObject, annotations: Mapping[str, str]) -> bool:
+    """Whether a held set would have its stable template again, with defaults filled in or not."""
+    recorded = annotations.get(rollout_labels.STABLE_FINGERPRINT, "")
+    return any(has_fingerprint(one, recorded) for one in (spec, with_default_template(spec)))
+
+
+def is_released_in_place(spec: JsonObject, annotations: Mapping[str, str]) -> bool:
+    """Whether what a held set changes is resources alone, and its policy gives them to running groups."""
+    text = annotations.get(rollout_labels.STABLE_RESOURCES)
+    if not text or resource_update_policy(spec) is ResourceUpdatePolicy.RECREATE:
+        return False
+    try:
+        outline = msgspec.json.decode(text, type=dict[str, Json])
+    except msgspec.DecodeError:
+        return False
+    return changes_only_resources(outline, spec)
+
+
+def step_partition(annotations: Mapping[str, str]) -> int:
+    text = annotations.get(rollout_labels.STEP_PARTITION, "")
+    return int(text) if text.isdigit() else HELD_PARTITION
+
+
+def is_held(spec: JsonObject, partition: int = HELD_PARTITION) -> bool:
     rolling = rolling_configuration(spec)
-    return rolling.get("partition") == HELD_PARTITION and rolling.get("maxSurge") == 0
+    return rolling.get("partition") == partition and rolling.get("maxSurge") == 0

@@ -32,6 +32,7 @@ class EventReason(StrEnum):
     RELEASE_NOT_CONTROLLED = "ReleaseNotControlled"
     ROLLBACK_IN_BATCH_IGNORED = "RollbackInBatchIgnored"
     ROLLED_BACK = "RolledBack"
+    RESIZED_IN_PLACE = "ResizedInPlace"
     ROUTE_FAILED = "RouteFailed"
     ROUTES_CHANGED = "RoutesChanged"
     SERVICE_MISSES_NEW_PODS = "ServiceMissesNewPods"
@@ -59,6 +60,7 @@ _NORMAL: Final = frozenset(
         EventReason.CANARY_DELETED,
         EventReason.CANARY_SCALED,
         EventReason.PROGRESSING,
+        EventReason.RESIZED_IN_PLACE,
         EventReason.ROLLBACK_IN_BATCH_IGNORED,
         EventReason.ROLLED_BACK,
         EventReason.STABLE_PROMOTED,
@@ -131,6 +133,15 @@ WITHDRAWN: Final = (
     "withdrawn: requests go to the stable version, the canary is scaled to 0; put the old template back, release "
     f"another one, or raise the annotation {rollout_labels.STEP_TIMEOUT}"
 )
+
+WITHDRAWN_IN_PLACE: Final = (
+    "withdrawn: groups get their former resources back; put the old template back, release another one, or raise the "
+    f"annotation {rollout_labels.STEP_TIMEOUT}"
+)
+
+
+def withdrawn(*, in_place: bool) -> str:
+    return WITHDRAWN_IN_PLACE if in_place else WITHDRAWN
 
 
 def step(index: int, count: int) -> str:
@@ -223,7 +234,11 @@ RELEASE_NOT_CONTROLLED: Final = ReleaseEvent(
     "the workload was changed without being held (it had no replicas, several versions at once, "
     "or the webhook was not asked): this version is rolled out natively, without steps",
 )
-NOT_READY_IN_TIME: Final = ReleaseEvent(EventReason.WITHDRAWN, f"the new version was not ready in time, {WITHDRAWN}")
+
+
+def not_ready_in_time_event(*, in_place: bool = False) -> ReleaseEvent:
+    text = f"the new version was not ready in time, {withdrawn(in_place=in_place)}"
+    return ReleaseEvent(EventReason.WITHDRAWN, text)
 
 
 def workload_not_found(kind: str, namespace: str, name: str, api_version: str) -> ReleaseEvent:
@@ -320,6 +335,10 @@ def canary_deleted(text: str) -> ReleaseEvent:
 
 def canary_unavailable(text: str) -> ReleaseEvent:
     return ReleaseEvent(EventReason.CANARY_UNAVAILABLE, text)
+
+
+def resized_in_place(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.RESIZED_IN_PLACE, text)
 
 
 def hold_lost(name: str) -> ReleaseEvent:

@@ -163,6 +163,15 @@ class Observation(msgspec.Struct, frozen=True):
             return self.workload.extra_workload
         return not (self.rollout.blue_green and self.rollout.spec.workload_ref.is_deployment)
 
+    @property
+    def in_place(self) -> bool:
+        return self.workload is not None and self.workload.in_place
+
+    @property
+    def routed(self) -> bool:
+        """Steps route requests to the new version. A release in place has no pods of its own for them."""
+        return bool(self.rollout.strategy.traffic_routings) and not self.in_place
+
     def with_state(self, state: State) -> "Observation":
         return msgspec.structs.replace(self, state=state)
 

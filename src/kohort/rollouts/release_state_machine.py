@@ -81,11 +81,11 @@ def decide_after(observation: Observation, action: Action, result: ActionResult)
 
 
 def _initializing(observation: Observation) -> Decision:
-    if _rolled_back_before_start(observation):
+    if _rolled_back_before_start(observation) or _has_nothing_to_resize(observation):
         return _rolled_back(observation)
     state = msgspec.structs.replace(observation.state, progress=first_progress(observation))
     observation = observation.with_state(state)
-    if not observation.rollout.strategy.traffic_routings:
+    if not observation.routed:
         return _checked(observation, DONE)
     workload = observation.workload
     if workload is not None and workload.stable_revision and workload.expected_key == workload.stable_revision:
@@ -116,6 +116,13 @@ def _rolled_back_before_start(observation: Observation) -> bool:
     )
 
 
+def _has_nothing_to_resize(observation: Observation) -> bool:
+    """Other resources were given up before the release could begin: every group has those of the template."""
+    workload = observation.workload
+    undone = workload is not None and workload.in_place and workload.in_progress and workload.in_rollback
+    return undone and observation.state.progress is not None
+
+
 def first_progress(observation: Observation) -> Progress:
     workload, before = observation.workload, observation.state.progress
     assert workload is not None
@@ -141,7 +148,7 @@ def first_progress(observation: Observation) -> Progress:
 def _checked(observation: Observation, result: ActionResult) -> Decision:
     """The references of the Rollout were checked."""
     state = observation.state
-    if observation.rollout.strategy.traffic_routings:
+    if observation.routed:
         state, _ = with_references(state, result, observation.now)
     if not isinstance(result, Done):
         return _not_initialized(state, result)
@@ -150,7 +157,7 @@ def _checked(observation: Observation, result: ActionResult) -> Decision:
     left = observation.seconds_until(began or "", _SETTLE_SECONDS)
     if left > 0:
         return Decision(state, requeue=left, events=result.events)
-    if observation.rollout.traffic_routing:
+    if observation.rollout.traffic_routing and not observation.in_place:
         return Decision(state, JoinTrafficRouting(), events=result.events)
     return _begun(observation.with_state(state), result)
 
@@ -237,7 +244,7 @@ def _rolled_back(observation: Observation) -> Decision:
 def _superseded(observation: Observation) -> Decision:
     """Traffic back, then the canary of the version in between goes. The pin of the stable Service stays, or pods of the
     next version could be reached before its first step."""
-    if not observation.extra_workload:
+    if not observation.extra_workload and not observation.in_place:
         text = messages.NEW_VERSION_DURING_BLUE_GREEN
         events = (messages.NEWER_VERSION,) if observation.state.message != text else ()
         return Decision(with_message(observation.state, text), events=events)

@@ -415,13 +415,13 @@ def traffic_request(observation: Observation, *, appends: bool = False) -> Traff
 def _waits_with_routes(observation: Observation) -> bool:
     """A step that has routed and now waits, while other clients may change the routes. A release that was taken over
     does not know yet what to compare with."""
-    state, rollout = observation.state, observation.rollout
+    state = observation.state
     return (
         (state.phase, state.reason) == (rollout_labels.PROGRESSING, rollout_labels.IN_ROLLING)
         and observation.workload is not None
         and observation.progress.current_step_state == rollout_labels.PAUSED
         and bool(observation.progress.revision_key)
-        and bool(rollout.strategy.traffic_routings)
+        and observation.routed
         and observation.step.routes
     )
 

@@ -2,6 +2,9 @@
 
 `analyse` is called when a step has its pods and its traffic, before it pauses. `Running` keeps the step where it is and
 calls again after so many seconds. The time when the analysis began is the `last_update_time` of the progress.
+
+What is compared: pods of the canary with pods of the stable workload; in a release in place (`Workload.in_place`) the
+leaders of resized groups with those of the others (`workloads.in_place_release.leaders_by_version`).
 """
 
 import msgspec

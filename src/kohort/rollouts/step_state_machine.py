@@ -65,7 +65,7 @@ def decide(observation: Observation) -> Decision:
     renamed = _with_new_rollout_id(observation)
     if renamed is not None:
         return Decision(observation.state, WriteRelease(renamed))
-    if not observation.step.routes and observation.rollout.strategy.traffic_routings:
+    if not observation.step.routes and observation.routed:
         return Decision(observation.state, _RESTORE_ROUTES[0])
     return _decide_in_state(observation)
 
@@ -106,6 +106,8 @@ def _decide_in_state(observation: Observation) -> Decision:
     if state == rollout_labels.UPGRADE:
         return _upgrade(observation)
     if state == rollout_labels.ROUTING:
+        if observation.in_place:
+            return _enter(observation, rollout_labels.ANALYSIS)
         return Decision(observation.state, RouteStep())
     if state == rollout_labels.ANALYSIS:
         return _analyse(observation)
@@ -145,7 +147,7 @@ def _after_done(observation: Observation, action: Action, result: Done) -> Decis
     state, events = observation.state, result.events
     match action:
         case WithdrawCanary():
-            said = with_message(state, f"{state.message}; {messages.WITHDRAWN}")
+            said = with_message(state, f"{state.message}; {messages.withdrawn(in_place=observation.in_place)}")
             return Decision(said, requeue=rollout_labels.RECHECK, events=events)
         case DeleteRelease() | RestoreCanary():
             return Decision(state, requeue=rollout_labels.RECHECK, events=events)
@@ -153,7 +155,7 @@ def _after_done(observation: Observation, action: Action, result: Done) -> Decis
             released = state.with_progress(finalising_step=rollout_labels.RELEASE_CONTROL)
             return Decision(released, requeue=0.0, events=events)
         case RouteAllToStable() if _withdraws(observation):
-            return Decision(state, WithdrawCanary(), events=(*events, messages.NOT_READY_IN_TIME))
+            return Decision(state, WithdrawCanary(), events=(*events, _not_ready_in_time(observation)))
         case UnpinStableService() | RouteAllToStable() | RemoveCanaryService():
             return _routes_restored(observation, action, result)
         case PinStableService():
@@ -178,6 +180,7 @@ def _too_large(observation: Observation) -> bool:
     if (
         observation.rollout.metadata.annotations.get(rollout_labels.SCALE_DOWN_ON_JUMP) != "true"
         or observation.release is None
+        or observation.in_place
     ):
         return False
     replicas = observation.workload.replicas if observation.workload is not None else 0
@@ -193,7 +196,7 @@ def _routes_restored(observation: Observation, action: TrafficAction, result: Do
 
 def _traffic_shifted(observation: Observation) -> tuple[ReleaseEvent, ...]:
     step = observation.step
-    if not step.routes or not observation.rollout.strategy.traffic_routings:
+    if not step.routes or not observation.routed:
         return ()
     service = observation.rollout.strategy.traffic_routings[0].service
     share = f"{step.traffic}" if step.traffic and not step.matches else f"{len(step.matches)} match(es)"
@@ -262,7 +265,7 @@ def jump_to(observation: Observation, target: int) -> Decision:
 def _before_upgrade(observation: Observation) -> Decision:
     pinned = not observation.rollout.strategy.disable_generate_canary_service
     first = observation.progress.current_step_index == 1
-    if observation.step.routes and first and pinned and observation.rollout.strategy.traffic_routings:
+    if observation.step.routes and first and pinned and observation.routed:
         return Decision(observation.state, PinStableService())
     return _enter(observation, rollout_labels.UPGRADE)
 
@@ -275,6 +278,8 @@ def _upgrade(observation: Observation) -> Decision:
         return Decision(state, WriteRelease(plan), requeue, events)
     if _withdraws(observation):
         withdrawn = rollout_labels.WITHDRAWN in release.metadata.annotations
+        if observation.in_place and not withdrawn:
+            return Decision(state, WithdrawCanary(), requeue, (*events, _not_ready_in_time(observation)))
         return Decision(state, None if withdrawn else RouteAllToStable(), requeue, events)
     if rollout_labels.WITHDRAWN in release.metadata.annotations:
         return Decision(state, RestoreCanary(), requeue, events)
@@ -348,11 +353,15 @@ def _overdue(observation: Observation, waiting_for: str) -> tuple[State, tuple[R
     if release is not None and rollout_labels.WITHDRAWN in release.metadata.annotations:
         # A pause by the user is the only thing that replaces the message of a version that was withdrawn.
         resumed = state.message == messages.IN_PROGRESS
-        return (with_message(state, messages.NOT_READY_IN_TIME.message) if resumed else state), (), None
+        return (with_message(state, _not_ready_in_time(observation).message) if resumed else state), (), None
     index, count = _place(observation)
     text = messages.not_ready_in_time(index, count, _allowed_seconds(observation), waiting_for)
     events = () if observation.progress.timed_out_step == index else (messages.step_timeout(text),)
     return with_message(state, text).with_progress(timed_out_step=index), events, None
+
+
+def _not_ready_in_time(observation: Observation) -> ReleaseEvent:
+    return messages.not_ready_in_time_event(in_place=observation.in_place)
 
 
 def _place(observation: Observation) -> tuple[int, int]:

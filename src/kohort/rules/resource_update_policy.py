@@ -26,9 +26,9 @@ class ResourceUpdatePolicy(StrEnum):
 
 
 def resource_update_policy(spec: JsonObject) -> ResourceUpdatePolicy:
-    """The policy of a set with this spec; Recreate where it says nothing."""
-    strategy = spec.get("rolloutStrategy") or {}
-    return ResourceUpdatePolicy(strategy.get("resourceUpdatePolicy") or ResourceUpdatePolicy.RECREATE)
+    """The policy of a set with this spec; Recreate where it says nothing, or what validation will refuse."""
+    named = (spec.get("rolloutStrategy") or {}).get("resourceUpdatePolicy")
+    return ResourceUpdatePolicy(named) if named in set(ResourceUpdatePolicy) else ResourceUpdatePolicy.RECREATE
 
 
 def deadline_seconds(spec: JsonObject) -> float:

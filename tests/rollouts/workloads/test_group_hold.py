@@ -203,14 +203,14 @@ def test_a_released_set_is_as_the_user_wrote_it() -> None:
 
 def test_a_set_that_is_left_held_keeps_the_hold_and_the_saved_strategy_only() -> None:
     before = held(stable(maxUnavailable=2))
-    after = merged(before, group_hold.leave_held_patch("token"))
+    after = merged(before, group_hold.leave_held_patch(view(before), "token"))
     found = view(after)
     assert (found.left_held, found.in_progress, found.promoting) == (True, False, False)
     assert rollout_labels.STABLE_FINGERPRINT not in annotations(after)
 
 
 def test_a_set_that_was_left_held_can_be_released_by_another_rollout() -> None:
-    left = merged(held(stable()), group_hold.leave_held_patch("token"))
+    left = merged(held(stable()), group_hold.leave_held_patch(view(held(stable())), "token"))
     after = merged(left, group_hold.adopt_held_patch("other", "rev-1"))
     assert view(after).in_progress
     assert json.loads(annotations(after)[rollout_labels.IN_PROGRESSING]) == {"rolloutName": "other"}
@@ -218,7 +218,7 @@ def test_a_set_that_was_left_held_can_be_released_by_another_rollout() -> None:
 
 
 def test_a_user_who_removes_a_hold_that_was_left_loses_what_was_saved_for_it() -> None:
-    left = merged(held(stable()), group_hold.leave_held_patch("token"))
+    left = merged(held(stable()), group_hold.leave_held_patch(view(held(stable())), "token"))
     assert group_hold.without_stale_strategy(left) == left
     freed = copy.deepcopy(left)
     rolling(freed)["partition"] = 0

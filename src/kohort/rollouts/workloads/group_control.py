@@ -13,10 +13,10 @@ from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts import messages, step_arithmetic
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
-from kohort.rollouts.group_set import GroupSet, is_held
+from kohort.rollouts.group_set import HELD_PARTITION, GroupSet, is_held
 from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
-from kohort.rollouts.workloads import canary_set, group_hold, serving_pods
+from kohort.rollouts.workloads import canary_set, group_hold, in_place_release, serving_pods
 from kohort.rollouts.workloads.batch_labels import assign
 from kohort.rollouts.workloads.group_readiness import groups_of, readiness_text, ready_groups, unschedulable
 from kohort.rollouts.workloads.model import ReplicaCounts, Workload
@@ -63,7 +63,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         return group_hold.release_hold_patch(stable, token)
 
     def leave_held_patch(self, stable: GroupSet, token: str) -> JsonObject:
-        return group_hold.leave_held_patch(token)
+        return group_hold.leave_held_patch(stable, token)
 
     # Observing
 
@@ -77,7 +77,9 @@ class GroupControl(WorkloadControl[GroupSet]):
         ours = [one for one in self.cache.canaries(key) if is_owned_by(one, release)]
         canary = next((one for one in ours if not one.metadata.deleting), None)
         stable_revision = self._stable_revision(stable, live)
-        back = stable.in_progress and (live == stable_revision or stable.is_stable_again)
+        in_place = stable.resizes_in_place
+        withdrawn = in_place and in_place_release.is_withdrawn(stable)
+        back = stable.in_progress and (stable.is_stable_again or (live == stable_revision and not withdrawn))
         return Workload(
             name=key.name,
             generation=stable.metadata.generation,
@@ -91,16 +93,21 @@ class GroupControl(WorkloadControl[GroupSet]):
             stable_revision=stable_revision,
             canary_revision=stable.fingerprint,
             earlier_canary_revision=stable.earlier_fingerprint,
-            pod_template_hash=self.cache.live_hash(key_of(canary)) if canary is not None else "",
-            expected_key=_expected_key(stable, rollout) if stable.in_progress and not back else "",
+            pod_template_hash=self._new_revision(canary, live if in_place and live != stable_revision else ""),
+            expected_key=_expected_key(stable, rollout) if stable.in_progress and not back and not in_place else "",
             released=self.released(release) if release is not None else "",
             rollout_id=release_id(stable),
             canary_name=canary.metadata.name if canary is not None else "",
             pinned=_pinned(canary) if canary is not None else {},
+            extra_workload=not in_place,
+            in_place=in_place,
             canary_lost=canary is None and bool(ours),
             serving=serving_pods.of_group_set(stable),
-            remark=_remark(stable),
+            remark=_remark(stable, in_place=in_place),
         )
+
+    def _new_revision(self, canary: GroupSet | None, in_place: str) -> str:
+        return self.cache.live_hash(key_of(canary)) if canary is not None else in_place
 
     def _stable_revision(self, stable: GroupSet, live: str) -> str:
         if not stable.in_progress and not stable.left_held:
@@ -125,6 +132,9 @@ class GroupControl(WorkloadControl[GroupSet]):
         return step_arithmetic.planned(batches[batch].canary_replicas, replicas) if batch < len(batches) else 0
 
     def counts(self, release: BatchRelease, desired: int) -> ReplicaCounts:
+        stable = self.stable(release)
+        if stable is not None and stable.resizes_in_place:
+            return self._counts_in_place(stable, desired)
         canary = self.canary(release)
         if canary is None:
             return ReplicaCounts(
@@ -136,6 +146,21 @@ class GroupControl(WorkloadControl[GroupSet]):
         if waiting := unschedulable(pods):
             text += f"; {waiting} groups unschedulable"
         return ReplicaCounts(canary.status.replicas, ready, observed=canary.observed, text=text)
+
+    def _counts_in_place(self, stable: GroupSet, desired: int) -> ReplicaCounts:
+        if in_place_release.is_withdrawn(stable):
+            left = self._groups_not_stable(stable)
+            return ReplicaCounts(left, 0, observed=stable.observed, text=in_place_release.text_of_return(left, stable))
+        key = key_of(stable)
+        found = in_place_release.resized_groups(self.cache.pods_of(key), stable.size, self.cache.live_hash(key))
+        text = in_place_release.progress_text(found.ready, desired, stable)
+        return ReplicaCounts(found.updated, found.ready, observed=stable.observed, text=text)
+
+    def _groups_not_stable(self, stable: GroupSet) -> int:
+        """Groups that do not have the resources of the stable revision."""
+        key = key_of(stable)
+        revision = self._stable_revision(stable, self.cache.live_hash(key))
+        return in_place_release.groups_of_other_revisions(self.cache.pods_of(key), revision)
 
     def canary_gone(self, rollout: Rollout) -> bool:
         key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
@@ -172,12 +197,14 @@ class GroupControl(WorkloadControl[GroupSet]):
             return Waiting(f"LeaderWorkerSet {stable.metadata.name} is not held: nothing is released")
         events = await self.ensure_hold(stable, release)
         await self.set_autoscalers(stable, enabled=False, blue_green=is_blue_green(release))
+        if stable.resizes_in_place:
+            return Done(events=(*events, messages.resized_in_place(in_place_release.REMARK)))
         if self.canary(release) is not None:
             return Done(events=events)
         return await self._create_canary(stable, release, events)
 
     def is_held(self, stable: GroupSet) -> bool:
-        return is_held(stable.spec)
+        return is_held(stable.spec, stable.step_partition if stable.resizes_in_place else HELD_PARTITION)
 
     def hold_again_patch(self, stable: GroupSet) -> JsonObject:
         return group_hold.hold_again_patch(stable)
@@ -202,18 +229,37 @@ class GroupControl(WorkloadControl[GroupSet]):
         return Problem(f"every name for a canary of {stable.metadata.name} is taken by others")
 
     async def upgrade(self, release: BatchRelease, desired: int) -> ActionResult:
+        stable = self.stable(release)
+        if stable is not None and stable.in_progress and stable.resizes_in_place:
+            return await self._resize_groups(stable, release, desired)
         canary = self.canary(release)
         if canary is None:
             return await self.initialize(release)
         return await self.resize_copy(canary, desired, release)
 
+    async def _resize_groups(self, stable: GroupSet, release: BatchRelease, desired: int) -> ActionResult:
+        """Let the set's controller resize `desired` groups in place, or give all of them their former resources."""
+        name, token = stable.metadata.name, release.metadata.uid
+        if rollout_labels.WITHDRAWN in release.metadata.annotations:
+            if not in_place_release.is_withdrawn(stable):
+                revision = self._stable_revision(stable, self.cache.live_hash(key_of(stable)))
+                await self.patch(stable, in_place_release.withdraw(stable, revision, token))
+                return Waiting(f"{name}: groups get their former resources back")
+            left = self._groups_not_stable(stable)
+            return Waiting(in_place_release.text_of_return(left, stable)) if left else DONE
+        partition = in_place_release.step_partition(stable.replicas, desired)
+        if stable.step_partition == partition and not in_place_release.is_withdrawn(stable):
+            return DONE
+        await self.patch(stable, in_place_release.move_partition(stable, partition, token))
+        return Waiting(f"{name}: {desired} of {stable.replicas} groups are resized in place")
+
     async def label_batches(self, release: BatchRelease, batch: int) -> None:
-        canary, replicas = self.canary(release), self.replicas(release)
+        stable, replicas = self.stable(release), self.replicas(release)
         name = release.plan.rollout_id
-        if canary is None or replicas is None or not name:
+        if stable is None or replicas is None or not name:
             return
         planned = [self.planned(release, number, replicas) for number in range(batch + 1)]
-        groups = groups_of(self.cache.pods_of(key_of(canary)))
+        groups = groups_of(self._released_pods(release, stable))
         known = {str(index): _batch_of(groups[index], name) for index in sorted(groups)}
         known |= assign(known, planned)
         for index, assigned in known.items():
@@ -222,12 +268,25 @@ class GroupControl(WorkloadControl[GroupSet]):
             for pod in groups[int(index)]:
                 await self.label_pod(pod, name, assigned)
 
+    def _released_pods(self, release: BatchRelease, stable: GroupSet) -> list[Pod]:
+        """Pods of the new version: those of the canary set, or of groups that were resized in place."""
+        if stable.resizes_in_place:
+            pods = self.cache.pods_of(key_of(stable))
+            revision = self._stable_revision(stable, self.cache.live_hash(key_of(stable)))
+            return [pod for pod in pods if pod.metadata.labels.get(group_labels.REVISION, "") != revision]
+        canary = self.canary(release)
+        return self.cache.pods_of(key_of(canary)) if canary is not None else []
+
     # Ending
 
     async def finalize_stable(self, stable: GroupSet, release: BatchRelease) -> ActionResult:
         if release.plan.batch_partition is not None:
             return await self.detach_release(stable)
         token, blue_green = release.metadata.uid, is_blue_green(release)
+        if stable.in_progress and stable.resizes_in_place and stable.is_stable_again:
+            waiting = await self._resize_back(stable, token)
+            if waiting is not None:
+                return waiting
         if release.plan.finalizing_policy == rollout_labels.WAIT_RESUME:
             if stable.in_progress:
                 await self.patch(stable, group_hold.promote_patch(stable, token, at_once=blue_green))
@@ -239,6 +298,15 @@ class GroupControl(WorkloadControl[GroupSet]):
             return Waiting(f"{stable.metadata.name} gets its own strategy back")
         await self.set_autoscalers(stable, enabled=True, blue_green=blue_green)
         return DONE
+
+    async def _resize_back(self, stable: GroupSet, token: str) -> ActionResult | None:
+        """A rollback in place: every group gets the resources of the stable template, whatever partition the user
+        has."""
+        name, left = stable.metadata.name, self._groups_not_stable(stable)
+        if left and stable.step_partition != 0:
+            await self.patch(stable, in_place_release.move_partition(stable, 0, token))
+            return Waiting(f"{name}: groups get their former resources back")
+        return Waiting(in_place_release.text_of_return(left, stable)) if left or not stable.observed else None
 
 
 def _pinned(canary: GroupSet) -> dict[str, str]:
@@ -263,14 +331,15 @@ def _not_promoted(stable: GroupSet) -> str:
     if not stable.observed:
         return f"{stable.metadata.name} has not been looked at by its controller yet"
     if status.replicas != replicas or status.updated_replicas != replicas:
-        return f"{stable.metadata.name}: {status.updated_replicas}/{replicas} groups have the new version"
+        detail = f": {status.resize.message}" if status.resize is not None and status.resize.message else ""
+        return f"{stable.metadata.name}: {status.updated_replicas}/{replicas} groups have the new version{detail}"
     enough = status.ready_replicas + group_hold.unavailable(stable) >= replicas
     if not enough or (replicas > 0 and status.ready_replicas == 0):
         return f"{stable.metadata.name}: {status.ready_replicas}/{replicas} groups ready at the new version"
     return ""
 
 
-def _remark(stable: GroupSet) -> str:
+def _remark(stable: GroupSet, *, in_place: bool) -> str:
     if stable.in_progress and stable.replicas == 0:
         return "the stable set is scaled to 0: no request reaches the old version until it has groups again"
-    return ""
+    return in_place_release.REMARK if in_place else ""

@@ -18,9 +18,19 @@ import msgspec
 from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
-from kohort.rollouts.group_set import HELD_PARTITION, GroupSet, is_held, rolling_configuration
-from kohort.rules import rollout_labels
-from kohort.rules.group_template import revision_fingerprint
+from kohort.rollouts.group_set import (
+    HELD_PARTITION,
+    GroupSet,
+    is_held,
+    is_released_in_place,
+    is_stable_template,
+    rolling_configuration,
+    step_partition,
+)
+from kohort.rules import group_labels, rollout_labels
+from kohort.rules.group_template import revision_fingerprint, same_revision, with_default_template
+from kohort.rules.resource_outline import resource_outline
+from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_update_policy
 
 _FIELDS: Final = ("partition", "maxUnavailable", "maxSurge")
 _OUR_LABELS: Final = (rollout_labels.WORKLOAD_TYPE, rollout_labels.STABLE_REVISION)
@@ -29,13 +39,21 @@ _OUR_ANNOTATIONS: Final = (
     rollout_labels.STABLE_FINGERPRINT,
     rollout_labels.ORIGINAL_LWS_STRATEGY,
     rollout_labels.CONTROL_INFO,
+    rollout_labels.STABLE_RESOURCES,
+    rollout_labels.STEP_PARTITION,
+    group_labels.RESOURCES_OF_REVISION,
+)
+_OF_RELEASES_IN_PLACE: Final = (
+    rollout_labels.STABLE_RESOURCES,
+    rollout_labels.STEP_PARTITION,
+    group_labels.RESOURCES_OF_REVISION,
 )
 
 
 # Held values
 
 
-def held_values(spec: JsonObject, original: JsonObject) -> JsonObject:
+def held_values(spec: JsonObject, original: JsonObject, partition: int = HELD_PARTITION) -> JsonObject:
     """The rolling update of a held set. An unavailability that comes to no group at all would be refused without a
     surge, so it becomes 1; under the hold it means nothing."""
     wanted = original.get("maxUnavailable")
@@ -43,7 +61,7 @@ def held_values(spec: JsonObject, original: JsonObject) -> JsonObject:
     total = 1 if replicas is None else replicas
     resolved = 1 if wanted is None else int_or_string.resolve(wanted, total, round_up=False)
     unavailable = 1 if wanted is None or resolved == 0 else wanted
-    return {"partition": HELD_PARTITION, "maxUnavailable": unavailable, "maxSurge": 0}
+    return {"partition": partition, "maxUnavailable": unavailable, "maxSurge": 0}
 
 
 def original_strategy(spec: JsonObject) -> JsonObject:
@@ -88,6 +106,9 @@ def hold(new: JsonObject, old: JsonObject, rollout: str, stable_revision: str) -
             rollout_labels.ORIGINAL_LWS_STRATEGY: _encode(original),
         }
     )
+    if resource_update_policy(new["spec"]) is not ResourceUpdatePolicy.RECREATE:
+        outline = resource_outline(old["spec"])
+        metadata["annotations"][rollout_labels.STABLE_RESOURCES] = _encode(outline)
     _with_rolling(result, held_values(result["spec"], original))
     return result
 
@@ -102,8 +123,25 @@ def keep_held(new: JsonObject, old: JsonObject) -> JsonObject:
     if edited:
         saved |= edited
         result["metadata"]["annotations"][rollout_labels.ORIGINAL_LWS_STRATEGY] = _encode(saved)
-    _with_rolling(result, held_values(result["spec"], saved))
+    _with_rolling(result, held_values(result["spec"], saved, _kept_partition(result, old)))
     return result
+
+
+def _kept_partition(new: JsonObject, old: JsonObject) -> int:
+    """The partition of the step stays while resources alone are released. A third template begins at the first step
+    again: no group gets it before. With another number of groups the step finds its partition anew: groups that are
+    added come at the old revision."""
+    annotations: dict[str, str] = new["metadata"].get("annotations") or {}
+    partition = step_partition(annotations)
+    if partition == HELD_PARTITION:
+        return partition
+    before, now = (with_default_template(one["spec"]) for one in (old, new))
+    known = same_revision(before, now) or is_stable_template(new["spec"], annotations)
+    scaled = old["spec"].get("replicas") != new["spec"].get("replicas")
+    if known and not scaled and is_released_in_place(new["spec"], annotations):
+        return partition
+    annotations.pop(rollout_labels.STEP_PARTITION)
+    return HELD_PARTITION
 
 
 def keep_promoting(new: JsonObject, old: JsonObject) -> JsonObject:
@@ -119,7 +157,8 @@ def without_stale_strategy(new: JsonObject) -> JsonObject:
     annotations = new["metadata"].get("annotations") or {}
     if is_held(new["spec"]) or rollout_labels.ORIGINAL_LWS_STRATEGY not in annotations:
         return new
-    rest = {name: value for name, value in annotations.items() if name != rollout_labels.ORIGINAL_LWS_STRATEGY}
+    stale = (rollout_labels.ORIGINAL_LWS_STRATEGY, *_OF_RELEASES_IN_PLACE)
+    rest = {name: value for name, value in annotations.items() if name not in stale}
     return {**new, "metadata": {**new["metadata"], "annotations": rest}}
 
 
@@ -139,7 +178,7 @@ def hold_again_patch(group_set: GroupSet) -> JsonObject:
     """For a set that says it is in progress but is not held: an update was made past the webhook."""
     saved = saved_strategy(group_set.metadata)
     edited = {name: value for name, value in original_strategy(group_set.spec).items() if value is not None}
-    held = held_values(group_set.spec, saved | edited)
+    held = held_values(group_set.spec, saved | edited, group_set.step_partition)
     return {
         "metadata": {"annotations": {rollout_labels.ORIGINAL_LWS_STRATEGY: _encode(saved | edited)}},
         "spec": {"rolloutStrategy": {"rollingUpdateConfiguration": held}},
@@ -150,14 +189,17 @@ def promote_patch(group_set: GroupSet, token: str, *, at_once: bool) -> JsonObje
     """The hold is gone and groups roll: by the user's pace, or all together. The user's own partition waits until they
     have rolled, or the release would never arrive."""
     saved = saved_strategy(group_set.metadata)
-    if at_once:
-        rolling: JsonObject = {"partition": 0, "maxUnavailable": "100%", "maxSurge": 0}
+    if group_set.resizes_in_place:
+        rolling: JsonObject = held_values(group_set.spec, saved, 0)
+    elif at_once:
+        rolling = {"partition": 0, "maxUnavailable": "100%", "maxSurge": 0}
     else:
         rolling = {**saved, "partition": 0}
     annotations = {
         rollout_labels.HOLD_RELEASE: token,
         rollout_labels.IN_PROGRESSING: None,
         rollout_labels.CONTROL_INFO: None,
+        **_without(group_set, rollout_labels.STEP_PARTITION, group_labels.RESOURCES_OF_REVISION),
     }
     return {
         "metadata": {"labels": {rollout_labels.STABLE_REVISION: None}, "annotations": annotations},
@@ -165,15 +207,21 @@ def promote_patch(group_set: GroupSet, token: str, *, at_once: bool) -> JsonObje
     }
 
 
-def leave_held_patch(token: str) -> JsonObject:
-    """Nothing of a release is left but the hold, and what the user had written."""
+def leave_held_patch(group_set: GroupSet, token: str) -> JsonObject:
+    """Nothing of a release is left but the hold, and what the user had written. Groups that were resized in place stay
+    as they are."""
     annotations = {
         rollout_labels.HOLD_RELEASE: token,
         rollout_labels.IN_PROGRESSING: None,
         rollout_labels.CONTROL_INFO: None,
         rollout_labels.STABLE_FINGERPRINT: None,
+        **_without(group_set, rollout_labels.STEP_PARTITION, group_labels.RESOURCES_OF_REVISION),
     }
-    return {"metadata": {"labels": {rollout_labels.STABLE_REVISION: None}, "annotations": annotations}}
+    patch: JsonObject = {"metadata": {"labels": {rollout_labels.STABLE_REVISION: None}, "annotations": annotations}}
+    if not is_held(group_set.spec):
+        held = held_values(group_set.spec, saved_strategy(group_set.metadata))
+        patch["spec"] = {"rolloutStrategy": {"rollingUpdateConfiguration": held}}
+    return patch
 
 
 def adopt_held_patch(rollout: str, stable_revision: str) -> JsonObject:
@@ -196,11 +244,17 @@ def release_hold_patch(group_set: GroupSet, token: str) -> JsonObject:
         rollout_labels.CONTROL_INFO: None,
         rollout_labels.STABLE_FINGERPRINT: None,
         rollout_labels.ORIGINAL_LWS_STRATEGY: None,
+        **_without(group_set, *_OF_RELEASES_IN_PLACE),
     }
     return {
         "metadata": {"labels": {rollout_labels.STABLE_REVISION: None}, "annotations": annotations},
         "spec": {"rolloutStrategy": {"rollingUpdateConfiguration": saved}},
     }
+
+
+def _without(group_set: GroupSet, *names: str) -> dict[str, None]:
+    """What removes these annotations, where the set has them."""
+    return {name: None for name in names if name in group_set.metadata.annotations}
 
 
 def unavailable(group_set: GroupSet) -> int:

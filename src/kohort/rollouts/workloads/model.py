@@ -50,6 +50,9 @@ class Workload(msgspec.Struct, frozen=True):
     """Selector keys of a canary Service besides the revision."""
     extra_workload: bool = True
     """The new version lives in a workload of its own, so the stable one is whole until promotion."""
+    in_place: bool = False
+    """What is released are resources alone, and running groups get them: there is neither a canary nor traffic to
+    move."""
     canary_lost: bool = False
     """A user deleted the extra workload: it goes, and a new one is needed."""
     serving: ServingPods | None = None

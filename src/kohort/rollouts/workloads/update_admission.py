@@ -4,6 +4,7 @@
 |---|---|---|
 | anything | carries a token of ours | passes; the token is taken off |
 | held | any | stays held, what the user wrote of the strategy is kept for later |
+| held, with groups that were resized in place | needs new pods | refused: the set has groups of two versions |
 | being promoted | the stable template again | passes: promotion becomes rollback |
 | being promoted | another template | refused: half of it has one version, half another |
 | left held by a release that was given up | takes the hold off | passes, and what was kept for the hold goes |
@@ -16,11 +17,11 @@ from collections.abc import Callable
 import msgspec
 
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.group_set import GroupSet
+from kohort.rollouts.group_set import HELD_PARTITION, GroupSet, is_released_in_place, is_stable_template
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.workloads import deployment_hold, group_hold
 from kohort.rules import rollout_labels
-from kohort.rules.group_template import has_fingerprint, same_revision, with_default_template
+from kohort.rules.group_template import same_revision, with_default_template
 
 
 class AdmissionDecision(msgspec.Struct, frozen=True):
@@ -66,7 +67,7 @@ def admit_group_set(new: JsonObject, old: JsonObject, context: AdmissionContext)
     if stored.is_canary:
         return AdmissionDecision(new)
     if stored.in_progress:
-        return AdmissionDecision(group_hold.keep_held(new, old))
+        return _refused_in_place(new, stored) or AdmissionDecision(group_hold.keep_held(new, old))
     if stored.promoting and context.tokens:
         return _promoting(new, old, stored)
     if stored.promoting or stored.left_held:
@@ -78,10 +79,25 @@ def admit_group_set(new: JsonObject, old: JsonObject, context: AdmissionContext)
 
 def _promoting(new: JsonObject, old: JsonObject, stored: GroupSet) -> AdmissionDecision:
     wanted = with_default_template(new["spec"])
-    back = has_fingerprint(wanted, stored.metadata.annotations.get(rollout_labels.STABLE_FINGERPRINT, ""))
+    back = is_stable_template(new["spec"], stored.metadata.annotations)
     if back or same_revision(with_default_template(stored.spec), wanted):
         return AdmissionDecision(group_hold.keep_promoting(new, old))
     return _refused(new, f"LeaderWorkerSet {stored.metadata.name}")
+
+
+def _refused_in_place(new: JsonObject, stored: GroupSet) -> AdmissionDecision | None:
+    """A canary set beside a stable set that has two versions could not be told from both. The way back is open."""
+    if stored.step_partition == HELD_PARTITION or not stored.resizes_in_place:
+        return None
+    annotations = stored.metadata.annotations
+    if is_stable_template(new["spec"], annotations) or is_released_in_place(new["spec"], annotations):
+        return None
+    text = (
+        f"groups of LeaderWorkerSet {stored.metadata.name} are being resized in place by its Rollout, and this change "
+        "needs new pods (more than cpu and memory differ, or resourceUpdatePolicy does): put the old template back, or "
+        "wait until the Rollout is Healthy, then make the change"
+    )
+    return AdmissionDecision(new, refusal=text)
 
 
 def _refused(new: JsonObject, name: str) -> AdmissionDecision:

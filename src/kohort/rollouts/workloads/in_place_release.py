@@ -1,0 +1,130 @@
+"""A release that changes cpu and memory alone, of a set whose policy gives them to running groups.
+
+No canary set is made. A step lowers the partition of the stable set, and the controller of the set resizes that many of
+its groups in place, from the highest index down. No pod is added, so no further accelerator is needed at any time.
+
+| moment | partition | surge |
+|---|---|---|
+| held, before the first step | HELD_PARTITION | 0 |
+| a step that wants n of R groups | R - n | 0 |
+| the new version is withdrawn: groups get the resources of the stable revision back | 0 | 0 |
+| promotion | 0, until every group has the new resources | 0 |
+| rollback: the stable template is back | 0, until every group has the old resources | 0 |
+| the end | as the user wrote it | as the user wrote it |
+
+The partition of the step is recorded on the set beside the partition itself, so that an update which was made past the
+webhook is noticed. A step back to fewer groups leaves groups as they are: they have the new resources already.
+
+Groups are resized or not by the label of their leader, which moves when all pods of the group have the new resources.
+That is also how a judgement of the step tells the two kinds apart: `leaders_by_version`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from kohort.objects.core import Pod
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.group_set import HELD_PARTITION, GroupSet
+from kohort.rollouts.workloads.group_hold import held_values, saved_strategy
+from kohort.rollouts.workloads.group_readiness import groups_of
+from kohort.rules import group_labels, rollout_labels
+from kohort.rules.group_identity import is_leader
+from kohort.rules.group_state import pods_are_ready
+
+REMARK: Final = (
+    "groups are resized in place: no canary set is made, traffic weights and matches of the steps do nothing"
+)
+
+
+def step_partition(replicas: int, desired: int) -> int:
+    """The partition at which `desired` groups of `replicas` get the new resources.
+
+    >>> step_partition(4, 1), step_partition(4, 4), step_partition(4, 0) == HELD_PARTITION
+    (3, 0, True)
+    """
+    return max(0, replicas - desired) if desired > 0 else HELD_PARTITION
+
+
+def is_withdrawn(group_set: GroupSet) -> bool:
+    return group_labels.RESOURCES_OF_REVISION in group_set.metadata.annotations
+
+
+class ResizedGroups(msgspec.Struct, frozen=True):
+    updated: int
+    ready: int
+    """Those of them that are ready."""
+
+
+def resized_groups(pods: Iterable[Pod], size: int, revision: str) -> ResizedGroups:
+    """The groups that have the resources of a revision."""
+    updated = [members for members in groups_of(pods).values() if _revision_of(members) == revision]
+    return ResizedGroups(len(updated), sum(pods_are_ready(members, size) for members in updated))
+
+
+def groups_of_other_revisions(pods: Iterable[Pod], revision: str) -> int:
+    """How many groups do not have the resources of a revision."""
+    return sum(_revision_of(members) not in ("", revision) for members in groups_of(pods).values())
+
+
+def _revision_of(members: Iterable[Pod]) -> str:
+    leader = next((pod for pod in members if is_leader(pod.metadata.labels)), None)
+    return leader.metadata.labels.get(group_labels.REVISION, "") if leader is not None else ""
+
+
+class LeadersByVersion(msgspec.Struct, frozen=True):
+    new: tuple[Pod, ...]
+    stable: tuple[Pod, ...]
+
+
+def leaders_by_version(pods: Iterable[Pod], stable_revision: str) -> LeadersByVersion:
+    """The leaders of resized groups, and those of the others."""
+    leaders = [pod for pod in pods if is_leader(pod.metadata.labels) and not pod.metadata.deleting]
+    stable = [pod for pod in leaders if pod.metadata.labels.get(group_labels.REVISION, "") == stable_revision]
+    return LeadersByVersion(tuple(pod for pod in leaders if pod not in stable), tuple(stable))
+
+
+def progress_text(ready: int, desired: int, group_set: GroupSet) -> str:
+    """How far a step is, and what the set's controller says about the group it waits for."""
+    text = f"{ready}/{desired} groups resized in place"
+    return f"{text}{_detail(group_set)}" if ready < desired else text
+
+
+def text_of_return(left: int, group_set: GroupSet) -> str:
+    text = f"{group_set.metadata.name}: {left} groups do not have their former resources yet"
+    return f"{text}{_detail(group_set)}"
+
+
+def _detail(group_set: GroupSet) -> str:
+    resize = group_set.status.resize
+    return f": {resize.message}" if resize is not None and resize.message else ""
+
+
+# Patches
+
+
+def move_partition(group_set: GroupSet, partition: int, token: str) -> JsonObject:
+    """The groups from `partition` up get the resources of the template."""
+    annotations: dict[str, str | None] = {
+        rollout_labels.HOLD_RELEASE: token,
+        rollout_labels.STEP_PARTITION: str(partition),
+    }
+    if is_withdrawn(group_set):
+        annotations[group_labels.RESOURCES_OF_REVISION] = None
+    return {"metadata": {"annotations": annotations}, "spec": _rolling(group_set, partition)}
+
+
+def withdraw(group_set: GroupSet, stable_revision: str, token: str) -> JsonObject:
+    """All groups get the resources of the stable revision back; the template stays the user's."""
+    annotations = {
+        rollout_labels.HOLD_RELEASE: token,
+        rollout_labels.STEP_PARTITION: "0",
+        group_labels.RESOURCES_OF_REVISION: stable_revision,
+    }
+    return {"metadata": {"annotations": annotations}, "spec": _rolling(group_set, 0)}
+
+
+def _rolling(group_set: GroupSet, partition: int) -> Mapping[str, object]:
+    values = held_values(group_set.spec, saved_strategy(group_set.metadata), partition)
+    return {"rolloutStrategy": {"rollingUpdateConfiguration": values}}
