@@ -18,7 +18,7 @@ from kohort.rules.group_template import (
     with_default_template,
 )
 from kohort.rules.resource_outline import changes_only_resources
-from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_update_policy
+from kohort.rules.resource_update_policy import resource_update_policy
 
 HELD_PARTITION: Final = 1_000_000
 """The partition of a held set: above every ordinal that can exist, so that no group is updated."""
@@ -120,7 +120,7 @@ def is_stable_template(spec: JsonObject, annotations: Mapping[str, str]) -> bool
 def is_released_in_place(spec: JsonObject, annotations: Mapping[str, str]) -> bool:
     """Whether what a held set changes is resources alone, and its policy gives them to running groups."""
     text = annotations.get(rollout_labels.STABLE_RESOURCES)
-    if not text or resource_update_policy(spec) is ResourceUpdatePolicy.RECREATE:
+    if not text or not resource_update_policy(spec).in_place:
         return False
     try:
         outline = msgspec.json.decode(text, type=dict[str, Json])

@@ -30,7 +30,7 @@ from kohort.rollouts.group_set import (
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_template import revision_fingerprint, same_revision, with_default_template
 from kohort.rules.resource_outline import resource_outline
-from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_update_policy
+from kohort.rules.resource_update_policy import resource_update_policy
 
 _FIELDS: Final = ("partition", "maxUnavailable", "maxSurge")
 _OUR_LABELS: Final = (rollout_labels.WORKLOAD_TYPE, rollout_labels.STABLE_REVISION)
@@ -106,7 +106,7 @@ def hold(new: JsonObject, old: JsonObject, rollout: str, stable_revision: str) -
             rollout_labels.ORIGINAL_LWS_STRATEGY: _encode(original),
         }
     )
-    if resource_update_policy(new["spec"]) is not ResourceUpdatePolicy.RECREATE:
+    if resource_update_policy(new["spec"]).in_place:
         outline = resource_outline(old["spec"])
         metadata["annotations"][rollout_labels.STABLE_RESOURCES] = _encode(outline)
     _with_rolling(result, held_values(result["spec"], original))
