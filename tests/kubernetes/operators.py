@@ -135,22 +135,38 @@ async def installed(kubernetes: ControlPlane, client: Client, options: Options, 
 async def outside_service(kubernetes: ControlPlane, client: Client, options: Options, port: int) -> Path:
     """Lead the webhooks of an installation to `port` of this machine: the control plane has no nodes that run
     containers. Returns a kubeconfig with the token of the operator's service account."""
+    await replace_service(client, options)
+    await lead_webhooks_to(port, client, options)
+    return await _account_kubeconfig(kubernetes, client, options.namespace)
+
+
+async def replace_service(client: Client, options: Options) -> None:
+    """The Service of the webhooks means this machine."""
     await client.delete(SERVICES, SERVICE, options.namespace)
     outside = {"type": "ExternalName", "externalName": "localhost"}
     metadata = {"name": SERVICE, "labels": LABELS}
     await client.create(SERVICES, {"metadata": metadata, "spec": outside}, options.namespace)
+
+
+async def lead_webhooks_to(port: int, client: Client, options: Options) -> None:
     for resource, name in names(rollouts=options.rollouts):
         hooks = (await client.get(resource, name)).get("webhooks") or []
         paths = [f"/webhooks/{number}" for number in range(len(hooks))] or ["/spec/conversion/webhook"]
         operations = [{"op": "add", "path": f"{path}/clientConfig/service/port", "value": port} for path in paths]
         await client.patch(resource, name, "", operations, PatchType.JSON)
-    return await _account_kubeconfig(kubernetes, client, options.namespace)
+
+
+async def account_token(client: Client, namespace: str) -> str:
+    """Of the service account of an installed operator."""
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    answer = await client.create(SERVICE_ACCOUNTS, request, namespace, "token", ACCOUNT)
+    token: str = answer["status"]["token"]
+    return token
 
 
 async def _account_kubeconfig(kubernetes: ControlPlane, client: Client, namespace: str) -> Path:
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    answer = await client.create(SERVICE_ACCOUNTS, request, namespace, "token", ACCOUNT)
     path = kubernetes.directory / f"kubeconfig-{namespace}"
     path.touch(mode=0o600)
-    path.write_text(kubernetes.kubeconfig.read_text().replace(f"token: {TOKEN}", f"token: {answer['status']['token']}"))
+    token = await account_token(client, namespace)
+    path.write_text(kubernetes.kubeconfig.read_text().replace(f"token: {TOKEN}", f"token: {token}"))
     return path

@@ -12,6 +12,8 @@ import yaml
 from tests.kubernetes.controlplane import ControlPlane, control_plane
 from tools.helm import build
 
+from kohort import __version__
+from kohort.install import chart
 from kohort.install.manifests import manifests
 from kohort.install.options import Options
 from kohort.objects.json_types import JsonObject
@@ -74,6 +76,27 @@ def test_rendered_it_is_the_plain_manifests(helm: Helm, rollouts: bool, cert_man
         if one["kind"] not in ("Namespace", "CustomResourceDefinition") or "conversion" in one.get("spec", {})
     ]
     assert sorted(rendered, key=_key) == sorted(plain, key=_key)
+
+
+@pytest.mark.parametrize(
+    ("released", "chosen", "expected"),
+    [
+        ("", {}, "k:VERSION"),
+        ("", {"digest": "sha256:b"}, "k:VERSION@sha256:b"),
+        ("sha256:a", {}, "k:VERSION@sha256:a"),
+        ("sha256:a", {"tag": "7"}, "k:7"),
+        ("sha256:a", {"tag": "7", "digest": "sha256:b"}, "k:7@sha256:b"),
+    ],
+)
+def test_a_digest_names_the_image(
+    helm: Helm, tmp_path: Path, released: str, chosen: dict[str, str], expected: str
+) -> None:
+    chart.write(tmp_path, digest=released)
+    values = [f"--set-string=image.manager.{name}={value}" for name, value in {"repository": "k", **chosen}.items()]
+    text = helm("template", "kohort", str(tmp_path), "--kube-version", "1.36.0", *values)
+    (deployment,) = (one for one in yaml.safe_load_all(text) if one and one["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == expected.replace("VERSION", __version__)
 
 
 @pytest.fixture

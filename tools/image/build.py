@@ -62,7 +62,7 @@ def build(root: Path, *, name: str = "", base: Path | None = None, wheel: Path |
         raise ImageError(str(problem)) from problem
     except subprocess.CalledProcessError as problem:
         command = " ".join(map(str, problem.cmd))
-        raise ImageError(f"{command} failed with exit code {problem.returncode}; its output is above") from problem
+        raise ImageError(f"{command} failed with exit code {problem.returncode}. {problem.stderr or ''}") from problem
     layers = {
         f"Debian packages for Python {made.python}": made.files.layer(),
         "Python packages of requirements/run.lock": packages.layer(),
@@ -114,7 +114,7 @@ def build_wheel(root: Path, folder: Path, created: int) -> Path:
     folder.mkdir(parents=True)
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(created)}
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(command, cwd=root, env=environment, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, cwd=root, env=environment, check=True, capture_output=True, text=True)
     (found,) = folder.glob("*.whl")
     return found
 

@@ -76,7 +76,7 @@ class Base:
 def make_base(pinned: dict[str, str] | None = None) -> Base:
     """From the newest packages that apt knows, or from exactly those versions that are pinned."""
     python = python_version()
-    found = closure([f"python{python}-minimal", f"libpython{python}-stdlib", *MORE], lambda name: show(name, pinned))
+    found = closure([f"python{python}-minimal", f"libpython{python}-stdlib", *MORE], lambda names: show(names, pinned))
     files, certificates = Files(), []
     for link in MERGED:
         files.links[link] = f"usr/{link}"
@@ -95,34 +95,36 @@ def make_base(pinned: dict[str, str] | None = None) -> Base:
 
 def python_version() -> str:
     """The version that the package python3 of this release means, such as 3.11."""
-    for alternatives in show("python3-minimal").needs:
+    (package,) = show(["python3-minimal"])
+    for alternatives in package.needs:
         if found := re.fullmatch(r"python(3\.\d+)-minimal", alternatives[0]):
             return found[1]
     raise BaseError("the package python3-minimal does not depend on a Python that this tool knows")
 
 
-def closure(names: Iterable[str], look_up: Callable[[str], Package]) -> list[Package]:
-    """The packages and all that they need, by name."""
+def closure(names: Iterable[str], look_up: Callable[[list[str]], list[Package]]) -> list[Package]:
+    """The packages and all that they need, by name. Asked in waves, because apt takes a second to start."""
     found: dict[str, Package] = {}
-    waiting = [*names]
-    while waiting:
-        name = waiting.pop()
-        if name in found:
-            continue
-        found[name] = look_up(name)
-        open_needs = (one for one in found[name].needs if not any(name in found or name in SKIPPED for name in one))
-        waiting.extend(alternatives[0] for alternatives in open_needs)
+    wave = sorted(names)
+    while wave:
+        found |= {one.name: one for one in look_up(wave)}
+        needs = {one for name in wave for one in found[name].needs}
+        unmet = (one for one in needs if not any(name in found or name in SKIPPED for name in one))
+        wave = sorted({alternatives[0] for alternatives in unmet})
     return [found[name] for name in sorted(found)]
 
 
-def show(name: str, pinned: dict[str, str] | None = None) -> Package:
-    if pinned is not None and name not in pinned:
-        raise BaseError(f"package {name} is needed, and is not among those that are pinned; build without --base")
-    asked = f"{name}={pinned[name]}" if pinned else name
-    text = _apt("apt-cache", "show", "--no-all-versions", asked)
-    if not text.strip():
-        raise BaseError(f"apt does not know the package {asked}: run apt-get update, or pin no versions (--base)")
-    return parse(text.strip().partition("\n\n")[0])
+def show(names: list[str], pinned: dict[str, str] | None = None) -> list[Package]:
+    """What apt knows of these packages, of the newest version or the pinned one."""
+    if pinned is not None and (other := [name for name in names if name not in pinned]):
+        raise BaseError(f"packages {', '.join(other)} are needed and not pinned; build without --base")
+    asked = [f"{name}={pinned[name]}" if pinned else name for name in names]
+    text = _apt("apt-cache", "show", "--no-all-versions", *asked)
+    found = {one.name: one for one in map(parse, filter(None, text.strip().split("\n\n")))}
+    if unknown := [one for one, name in zip(asked, names, strict=True) if name not in found]:
+        advice = "run apt-get update, or pin no versions (--base)"
+        raise BaseError(f"apt does not know {', '.join(unknown)}: {advice}")
+    return [found[name] for name in names]
 
 
 def parse(control: str) -> Package:

@@ -59,7 +59,7 @@ class Files:
 
     def layer(self) -> Layer:
         content = self.tar()
-        compressed = gzip.compress(content, compresslevel=9, mtime=0)
+        compressed = gzip.compress(content, compresslevel=6, mtime=0)
         return Layer(compressed, digest_of(compressed), digest_of(content))
 
     def _folders(self) -> dict[str, int]:
