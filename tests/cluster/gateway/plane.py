@@ -188,14 +188,14 @@ def backend(name: str, weight: int = 1, **more: Json) -> JsonObject:
 
 
 @asynccontextmanager
-async def stage(*names: str) -> AsyncIterator[Stage]:
+async def stage(*names: str, **options: Json) -> AsyncIterator[Stage]:
     """A cluster, its data plane, and a server with each of these names; Services `llm` (the first) and `llm-canary`."""
     servers = {name: Server(name) for name in names}
     for server in servers.values():
         await server.start()
 
     def plug(manager: Manager) -> None:
-        scene.plane = register(manager, dial=scene.dial)
+        scene.plane = register(manager, dial=scene.dial, **options)
 
     cluster = Cluster(extra={"gateway": plug})
     scene = Stage(cluster, servers)

@@ -8,7 +8,7 @@ from aiohttp import ClientPayloadError, WSMsgType
 from tests.builders import pod
 from tests.cluster.gateway.plane import GATEWAY, Stage, backend, http_route, ingress, slice_of, stage, until_answered
 
-from kohort.cluster.gateway import proxy
+from kohort.cluster.gateway import backend_client
 from kohort.cluster.gateway.views import GATEWAYS
 from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, PODS, SERVICES, Resource
 from kohort.objects.json_types import JsonObject
@@ -306,4 +306,4 @@ async def test_a_restart_keeps_the_address_and_answers_are_counted() -> None:
 
 
 def test_idle_connections_are_given_up_before_common_servers_close_theirs() -> None:
-    assert proxy.KEPT_SECONDS < 5
+    assert backend_client.KEPT_SECONDS < 5

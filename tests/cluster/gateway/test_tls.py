@@ -1,11 +1,13 @@
 """TLS ends at the gateway: certificates come from Secrets that an Ingress or a listener names."""
 
 import base64
+import json
 import ssl
 from datetime import timedelta
 
 import pytest
 from aiohttp import ClientConnectorError
+from tests.cluster.gateway.http2_client import http2
 from tests.cluster.gateway.plane import GATEWAY, Stage, backend, http_route, ingress, stage
 
 from kohort.cluster.gateway.certificates import ANY_HOST, Certificates, Pair
@@ -114,3 +116,21 @@ def test_names_find_their_certificate(authority: Signer) -> None:
     assert certificates.choose(None) is by_host["*.b.example"], "without a name, the first"
     certificates.use({ANY_HOST: authority.pair("any.example")})
     assert certificates.choose("whoever.example") is certificates.choose(None) is not None
+
+
+async def test_http2_is_negotiated_by_tls(authority: Signer) -> None:
+    async with stage("stable") as scene:
+        client, trust = scene.cluster.client, trusting(authority)
+        await client.create(SECRETS, secret(authority, "own", HOST))
+        await client.create(INGRESSES, with_tls("own", HOST))
+        await scene.open()
+        await scene.cluster.until(lambda: scene.plane.proxy is not None and scene.plane.proxy.tls_port > 0)
+        trust.set_alpn_protocols(["h2", "http/1.1"])
+        assert scene.plane.proxy is not None
+        async with http2(scene.plane.proxy.tls_port, trust, HOST) as connection:
+            tls = connection.writer.get_extra_info("ssl_object")
+            assert tls.selected_alpn_protocol() == "h2"
+            stream = connection.send("/headers")
+            assert await connection.status(stream) == 200
+            headers = dict(tuple(pair) for pair in json.loads(await connection.body(stream)))
+            assert (headers["x-forwarded-proto"], headers["host"]) == ("https", HOST)

@@ -52,6 +52,8 @@ class Client(NamedTuple):
 
 
 def is_trusted(address: str, trusted: Sequence[Network]) -> bool:
+    if not trusted:
+        return False
     try:
         found = ip_address(address)
     except ValueError:
@@ -86,8 +88,10 @@ def request_headers(
 
 def end_to_end(given: CIMultiDictProxy[str] | CIMultiDict[str]) -> CIMultiDict[str]:
     """Without what concerns one connection only, by its nature or because the sender says so."""
-    named = {name.strip().lower() for line in given.getall("Connection", []) for name in line.split(",")}
-    dropped = _HOP_BY_HOP | (named - _NOT_REMOVABLE)
+    dropped = _HOP_BY_HOP
+    if "Connection" in given:
+        named = {name.strip().lower() for line in given.getall("Connection", []) for name in line.split(",")}
+        dropped = _HOP_BY_HOP | (named - _NOT_REMOVABLE)
     return CIMultiDict((name, value) for name, value in given.items() if name.lower() not in dropped)
 
 
@@ -98,6 +102,8 @@ def _describes_client(name: str) -> bool:
 
 def _last_untrusted(chain: str, trusted: Sequence[Network]) -> str:
     """The nearest address that is not one of our proxies; everything before it may be invented."""
+    if not trusted:
+        return chain.rpartition(",")[2].strip()
     addresses = [each.strip() for each in chain.split(",")]
     return next((each for each in reversed(addresses) if not is_trusted(each, trusted)), addresses[0])
 

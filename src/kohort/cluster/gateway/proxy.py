@@ -16,44 +16,39 @@ arrives token by token, and a long answer takes no memory here.
 | no answer in time                                 | 504    | no                                                |
 | connection lost within an answer                  | cut    | no: the client must not take it for complete      |
 | the client went away                              |        | the backend's connection is closed                |
-
-Idle connections to backends are kept for a few seconds only, shorter than common servers keep theirs (5 s): a request
-on a connection that the server is just closing would be lost, and one that is not idempotent could not be repeated.
 """
 
 import asyncio
-import contextlib
+import ssl
 from typing import Final
 from urllib.parse import parse_qsl
 
 import msgspec
-from aiohttp import (
-    ClientConnectionError,
-    ClientConnectorError,
-    ClientError,
-    ClientResponse,
-    ClientSession,
-    ClientTimeout,
-    ClientWebSocketResponse,
-    ConnectionTimeoutError,
-    DummyCookieJar,
-    HttpVersion11,
-    ServerDisconnectedError,
-    ServerTimeoutError,
-    TCPConnector,
-    WSMsgType,
-    WSServerHandshakeError,
-    web,
-)
+from aiohttp import web
 from multidict import CIMultiDict
-from yarl import URL
 
+from kohort.cluster.gateway.aiohttp_connection import AiohttpRequest, WebSocketClient, tunnel
+from kohort.cluster.gateway.backend_client import (
+    AnswerHead,
+    AnswerTimeout,
+    BackendConnection,
+    BackendError,
+    BackendPool,
+    BadAnswer,
+    CannotConnect,
+    ConnectionLost,
+    ConnectTimeout,
+    request_head,
+)
 from kohort.cluster.gateway.backends import Address, Backends, Dial
 from kohort.cluster.gateway.certificates import Certificates
-from kohort.cluster.gateway.forwarded_headers import Client, Network, end_to_end, request_headers
+from kohort.cluster.gateway.client_request import ClientRequest, RefusedRequest, change_headers
+from kohort.cluster.gateway.forwarded_headers import Client, Network, end_to_end, is_trusted, request_headers
+from kohort.cluster.gateway.http1_connection import Http1Connection
+from kohort.cluster.gateway.http2_connection import Http2Connection
 from kohort.cluster.gateway.metrics import CLIENT_GONE, CUT_OFF, PodSeries, RequestMetrics
 from kohort.cluster.gateway.request_target import BadTarget, Target, read_target
-from kohort.cluster.gateway.route_table import Backend, Facts, HeaderChange, Route, RouteTable
+from kohort.cluster.gateway.route_table import Backend, Facts, Route, RouteTable
 from kohort.kube.log import Log
 from kohort.kube.resources import Key
 from kohort.kube.tasks import cancel_all
@@ -61,13 +56,12 @@ from kohort.kube.tasks import cancel_all
 _log = Log(module="kohort.cluster.gateway")
 
 ATTEMPTS: Final = 3
-CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 600.0
 """Between two parts of an answer; models think long."""
-KEPT_SECONDS: Final = 4.0
-_WEBSOCKET_OWN: Final = frozenset({"sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions"})
-_SERVER: Final = {"Server": "kohort"}
-_PROTOCOL: Final = "Sec-WebSocket-Protocol"
+STOP_SECONDS: Final = 5.0
+IDLE_SECONDS: Final = 75.0
+"""After which a connection without a request is closed, or one whose request does not arrive."""
+_SWEEP_SECONDS: Final = 5.0
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
@@ -75,30 +69,24 @@ class Settings(msgspec.Struct, frozen=True):
     trusted_proxies: tuple[Network, ...] = ()
     """Clients that are believed what they say about the clients before them."""
     merge_slashes: bool = True
+    connections_per_client: int = 2048
+    """From one address that is not a trusted proxy."""
 
 
 DEFAULT_SETTINGS: Final = Settings()
 
 
-class Refusal(Exception):
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-        self.text = text
-
-
 class Observation:
     """The figures of one request."""
 
-    __slots__ = ("_first", "_metrics", "_series", "_start", "service", "status")
+    __slots__ = ("_first", "_loop", "_metrics", "_series", "_start", "service")
 
     def __init__(self, metrics: RequestMetrics) -> None:
         self.service = Key("", "")
-        self.status = 0
-        """What is counted instead of the status that the client saw; 0: that one."""
         self._metrics = metrics
         self._series: PodSeries | None = None
-        self._start = asyncio.get_running_loop().time()
+        self._loop = asyncio.get_running_loop()
+        self._start = self._loop.time()
         self._first = 0.0
 
     def attempt(self, pod: str) -> None:
@@ -109,10 +97,10 @@ class Observation:
 
     def first_byte(self) -> None:
         if not self._first:
-            self._first = asyncio.get_running_loop().time()
+            self._first = self._loop.time()
 
     def end(self, status: int) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         if self._series is None:
             self._metrics.of(self.service, "").count(status)
             return
@@ -139,285 +127,290 @@ class Proxy:
         self.tls_port = 0
         """0 while nothing is served with TLS."""
         self.certificates = Certificates()
+        self.connections: set[Http1Connection] = set()
+        self._http2_connections: set[Http2Connection] = set()
         self._backends = backends
         self._dial = dial
         self._metrics = metrics
-        self._runner: web.ServerRunner | None = None
-        self._session: ClientSession | None = None
+        self._servers: list[asyncio.Server] = []
+        self._pool = BackendPool()
+        self._websockets = WebSocketClient()
+        self._per_client: dict[str, int] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._aiohttp = web.Server(self._handle, handler_cancellation=True, access_log=None)
 
     async def open(self, host: str, port: int) -> None:
-        connector = TCPConnector(limit=0, keepalive_timeout=KEPT_SECONDS)
-        self._session = ClientSession(
-            connector=connector,
-            auto_decompress=False,
-            cookie_jar=DummyCookieJar(),
-            timeout=ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS),
-            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-        )
-        server = web.Server(self._handle, handler_cancellation=True, access_log=None)
-        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=5.0)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        self.port = await self._listen(host, port, None)
+        self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
 
     async def open_tls(self, host: str, port: int) -> None:
         """Beside the other port; which certificates are shown is said any time."""
-        assert self._runner is not None
-        known = {address[1] for address in self._runner.addresses}
-        await web.TCPSite(self._runner, host, port, ssl_context=self.certificates.context).start()
-        self.tls_port = next(address[1] for address in self._runner.addresses if address[1] not in known)
+        self.tls_port = await self._listen(host, port, self.certificates.context)
+
+    async def _listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+        def connection() -> Http1Connection:
+            return Http1Connection(self, self._admitted, self._released)
+
+        server = await asyncio.get_running_loop().create_server(connection, host, port, ssl=tls, backlog=1024)
+        self._servers.append(server)
+        return int(server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
         """No new requests; those in flight have five seconds to end."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        open_connections: list[Http1Connection | Http2Connection] = [*self.connections, *self._http2_connections]
+        for connection in open_connections:
+            connection.close()
+        ending = [asyncio.ensure_future(connection.ended()) for connection in open_connections]
+        if ending:
+            await asyncio.wait(ending, timeout=STOP_SECONDS)
+            await cancel_all(*ending)
+        await self._aiohttp.shutdown(STOP_SECONDS)
+        for connection in open_connections:
+            connection.abort()
+        self._pool.close()
+        await self._websockets.close()
+
+    # Connections
+
+    def fallback(self) -> asyncio.Protocol:
+        """What reads requests that are not simple."""
+        return self._aiohttp()
+
+    def http2(self) -> asyncio.Protocol:
+        return Http2Connection(self.serve, self._http2_connections)
+
+    def _admitted(self, address: str) -> bool:
+        count = self._per_client.get(address, 0)
+        limit = self._settings.connections_per_client
+        if count >= limit and not is_trusted(address, self._settings.trusted_proxies):
+            return False
+        self._per_client[address] = count + 1
+        return True
+
+    def _released(self, address: str) -> None:
+        left = self._per_client.get(address, 1) - 1
+        if left > 0:
+            self._per_client[address] = left
+        else:
+            self._per_client.pop(address, None)
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        before = loop.time() - IDLE_SECONDS
+        open_connections: list[Http1Connection | Http2Connection] = [*self.connections, *self._http2_connections]
+        for connection in open_connections:
+            if connection.idle and connection.since < before:
+                connection.close()
+        self._sweeper = loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     # One request
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        target = read_target(
-            request.raw_path,
-            request.headers.getall("Host", []),
-            old=request.version < HttpVersion11,
-            merge_slashes=self._settings.merge_slashes,
-        )
-        if isinstance(target, BadTarget):
-            return web.Response(status=400, text=f"{target.value}\n", headers={**_SERVER, "Connection": "close"})
+        incoming = AiohttpRequest(request)
+        await self.serve(incoming)
+        assert incoming.response is not None
+        return incoming.response
+
+    async def serve(self, request: ClientRequest) -> None:
         observation = Observation(self._metrics)
         status = CLIENT_GONE
         try:
-            response = await self._answer(request, target, observation)
-            status = observation.status or response.status
-            return response
-        except ConnectionError:
-            return web.Response(status=CLIENT_GONE)
+            try:
+                status = await self._forward(request, observation)
+            except RefusedRequest as refused:
+                await request.refuse(refused)
+                status = refused.status
         finally:
             observation.end(status)
 
-    async def _answer(self, request: web.BaseRequest, target: Target, observation: "Observation") -> web.StreamResponse:
+    async def _forward(self, request: ClientRequest, observation: Observation) -> int:
+        """Returns the status that is counted."""
+        merge = self._settings.merge_slashes
+        target = read_target(request.target, request.hosts, old=request.old, merge_slashes=merge)
+        if isinstance(target, BadTarget):
+            raise RefusedRequest(400, target.value, close=True)
         facts = facts_of(request, target)
         route = self.table.find(facts)
-        backend = None if route is None else route.choose(facts)
-        try:
-            if route is None:
-                raise Refusal(404, f"no Ingress or HTTPRoute has a rule for host {facts.host!r}, path {facts.path!r}")
-            if backend is None:
-                raise Refusal(503, f"route {route.name} has no backend with a weight")
-            observation.service = Key(backend.namespace, backend.service)
-            return await self._forward(request, target, route, backend, observation)
-        except Refusal as refusal:
-            return web.Response(status=refusal.status, text=f"{refusal.text}\n", headers=_SERVER)
-
-    async def _forward(
-        self, request: web.BaseRequest, target: Target, route: Route, backend: Backend, observation: "Observation"
-    ) -> web.StreamResponse:
-        client = Client(request.remote or "", request.secure, target.authority)
+        if route is None:
+            text = f"no Ingress or HTTPRoute has a rule for host {facts.host!r}, path {facts.path!r}"
+            raise RefusedRequest(404, text)
+        backend = route.choose(facts)
+        if backend is None:
+            raise RefusedRequest(503, f"route {route.name} has no backend with a weight")
+        observation.service = Key(backend.namespace, backend.service)
+        client = Client(request.remote, request.secure, target.authority)
         headers = request_headers(request.headers, client, self._settings.trusted_proxies)
-        changed(headers, backend.request)
-        targets = self._targets(route, backend)
-        if request.headers.get("Upgrade", "").lower() == "websocket":
-            there = await self._connect(target, targets, headers, observation)
+        change_headers(headers, backend.request)
+        addresses = self._addresses(route, backend)
+        if isinstance(request, AiohttpRequest) and request.is_websocket:
+            observation.attempt(addresses[0].pod)
+            url = f"http://{_host(addresses[0])}{target.forwarded}"
+            there = await self._websockets.connect(url, headers, addresses[0])
             if there is not None:
-                return await _tunnel(request, there)
-        answer = await self._ask(request, target, route, targets, headers, observation)
+                await tunnel(request, there)
+                return 101
+        exchange = _Exchange(self._pool, request, target, route, headers)
         try:
-            return await _pass_on(request, answer, backend.response, observation)
+            head = await exchange.ask(addresses, observation)
+            return await _pass_on(request, exchange, head, backend, observation)
         finally:
-            answer.release()
+            await exchange.close()
 
-    def _targets(self, route: Route, backend: Backend) -> list[Address]:
+    def _addresses(self, route: Route, backend: Backend) -> list[Address]:
         if backend.problem:
-            raise Refusal(500, f"route {route.name}: {backend.problem}")
+            raise RefusedRequest(500, f"route {route.name}: {backend.problem}")
         found = self._backends.of(Key(backend.namespace, backend.service), backend.port)
         where = f"Service {backend.namespace}/{backend.service}"
         if found is None:
-            raise Refusal(503, f"there is no {where} with port {backend.port} (route {route.name})")
+            raise RefusedRequest(503, f"there is no {where} with port {backend.port} (route {route.name})")
         if not found:
-            raise Refusal(503, f"{where} has no ready endpoint (route {route.name})")
+            raise RefusedRequest(503, f"{where} has no ready endpoint (route {route.name})")
         if self._dial is None:
             return found[:ATTEMPTS]
         return [Address(*self._dial(each.host, each.port), each.pod) for each in found[:ATTEMPTS]]
 
-    async def _ask(
-        self,
-        request: web.BaseRequest,
-        target: Target,
-        route: Route,
-        addresses: list[Address],
-        headers: CIMultiDict[str],
-        observation: "Observation",
-    ) -> ClientResponse:
-        """The head of the answer of the first endpoint that gives one."""
-        assert self._session is not None
-        if request.headers.get("Expect", "").lower() == "100-continue":
-            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        timeout = _timeout(route)
-        refusal = Refusal(502, "no endpoint")
-        repeatable = request.method in _REPEATABLE and not request.body_exists
-        for number, address in enumerate(addresses):
-            observation.attempt(address.pod)
-            try:
-                return await self._session.request(
-                    request.method,
-                    _url(address, target),
-                    headers=headers,
-                    data=request.content if request.body_exists else None,
-                    allow_redirects=False,
-                    timeout=timeout,
-                )
-            except ConnectionTimeoutError:
-                refusal = Refusal(504, f"no connection to {_text(address)} within {CONNECT_SECONDS:g} s")
-            except ClientConnectorError as problem:
-                refusal = Refusal(502, f"no connection to {_text(address)}: {problem.os_error}")
-            except ServerTimeoutError:
-                raise Refusal(504, f"no answer from {_text(address)} in time (route {route.name})") from None
-            except TimeoutError:
-                raise Refusal(504, f"no answer from {_text(address)} in time (route {route.name})") from None
-            except (ServerDisconnectedError, ClientConnectionError) as problem:
-                refusal = Refusal(502, f"connection to {_text(address)} lost before an answer: {problem}")
-                if not repeatable or number > 0:
-                    break
-            except ClientError as problem:
-                raise Refusal(502, f"{_text(address)} gave no proper answer: {problem}") from None
-        raise refusal
 
-    # WebSockets
-
-    async def _connect(
-        self, target: Target, addresses: list[Address], headers: CIMultiDict[str], observation: "Observation"
-    ) -> ClientWebSocketResponse | None:
-        """None if the backend does not want a WebSocket here; then it is asked as for any page."""
-        assert self._session is not None
-        own = CIMultiDict(headers)
-        offered = [name.strip() for line in own.popall(_PROTOCOL, []) for name in line.split(",")]
-        for name in _WEBSOCKET_OWN:
-            own.popall(name, None)
-        refusal = Refusal(502, "no endpoint")
-        for address in addresses:
-            observation.attempt(address.pod)
-            try:
-                return await self._session.ws_connect(
-                    _url(address, target),
-                    headers=own,
-                    protocols=offered,
-                    autoping=False,
-                    autoclose=False,
-                    max_msg_size=0,
-                )
-            except WSServerHandshakeError:
-                return None
-            except ConnectionTimeoutError:
-                refusal = Refusal(504, f"no connection to {_text(address)} within {CONNECT_SECONDS:g} s")
-            except ClientError as problem:
-                refusal = Refusal(502, f"no connection to {_text(address)}: {problem}")
-        raise refusal
-
-
-# Heads
-
-
-def facts_of(request: web.BaseRequest, target: Target) -> Facts:
+def facts_of(request: ClientRequest, target: Target) -> Facts:
     headers: dict[str, str] = {}
     for key, value in request.headers.items():
         lower = key.lower()
         headers[lower] = f"{headers[lower]},{value}" if lower in headers else value
     query: dict[str, str] = {}
-    if request.query_string:
-        for key, value in parse_qsl(request.rel_url.raw_query_string, keep_blank_values=True):
+    _, mark, text = request.target.partition("?")
+    if mark:
+        for key, value in parse_qsl(text, keep_blank_values=True):
             query.setdefault(key, value)
-    cookies = request.cookies if "cookie" in headers else {}
+    cookies = _cookies(headers["cookie"]) if "cookie" in headers else {}
     return Facts(target.host, target.path, request.method, headers, query, cookies, request.secure)
 
 
-def changed(headers: CIMultiDict[str], change: HeaderChange) -> None:
-    for name in change.remove:
-        headers.popall(name, None)
-    for name, value in change.set:
-        headers[name] = value
-    for name, value in change.add:
-        headers.add(name, value)
+def _cookies(text: str) -> dict[str, str]:
+    pairs = (part.partition("=") for part in text.split(";"))
+    return {name.strip(): value.strip().strip('"') for name, mark, value in pairs if mark}
 
 
-def _url(address: Address, target: Target) -> URL:
-    name = f"[{address.host}]" if ":" in address.host else address.host
-    return URL(f"http://{name}:{address.port}{target.forwarded}", encoded=True)
+def _host(address: Address) -> str:
+    return f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
 
 
-def _text(address: Address) -> str:
-    return f"{address.host}:{address.port}"
+class _Exchange:
+    """A request on its way to a backend, and the connection that carries it."""
 
+    def __init__(
+        self, pool: BackendPool, request: ClientRequest, target: Target, route: Route, headers: CIMultiDict[str]
+    ) -> None:
+        self._pool = pool
+        self._request = request
+        self._route = route
+        self._timeout = route.timeout if route.timeout is not None else READ_SECONDS
+        self._target = target
+        self._headers = headers
+        self._body = request.ready_body()
+        """The whole body, if it is here; otherwise it is sent as it comes."""
+        self._sending: asyncio.Task[None] | None = None
+        self._framed = False
+        self.connection: BackendConnection | None = None
+        if self._body is None:
+            self._framed = "Content-Length" not in headers
+            if self._framed:
+                headers["Transfer-Encoding"] = "chunked"
+        elif "Content-Length" in headers:
+            headers["Content-Length"] = str(len(self._body))
 
-def _timeout(route: Route) -> ClientTimeout:
-    read = route.timeout if route.timeout is not None else READ_SECONDS
-    return ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=read)
+    async def ask(self, addresses: list[Address], observation: Observation) -> AnswerHead:
+        """The head of the answer of the first endpoint that gives one."""
+        method = self._request.method
+        repeatable = method in _REPEATABLE and not self._request.has_body
+        refused = RefusedRequest(502, "no endpoint")
+        for number, address in enumerate(addresses):
+            observation.attempt(address.pod)
+            where = _host(address)
+            try:
+                return await self._ask_one(address, repeatable=repeatable)
+            except ConnectTimeout as problem:
+                refused = RefusedRequest(504, f"no connection to {where}: {problem}")
+            except CannotConnect as problem:
+                refused = RefusedRequest(502, f"no connection to {where}: {problem}")
+            except AnswerTimeout:
+                raise RefusedRequest(504, f"no answer from {where} in time (route {self._route.name})") from None
+            except BadAnswer as problem:
+                raise RefusedRequest(502, f"{where} gave no proper answer: {problem}") from None
+            except ConnectionLost as problem:
+                refused = RefusedRequest(502, f"connection to {where} lost before an answer: {problem}")
+                if not repeatable or number > 0:
+                    break
+        raise refused
 
+    async def _ask_one(self, address: Address, *, repeatable: bool) -> AnswerHead:
+        kept = self._pool.idle(address)
+        connection = kept if kept is not None else await self._pool.connect(address)
+        try:
+            return await self._send(connection)
+        except ConnectionLost:
+            await self.close()
+            if kept is None or not repeatable:
+                raise
+        # The server closed a connection that was idle just as the request went out.
+        return await self._send(await self._pool.connect(address))
 
-# Bodies
+    async def _send(self, connection: BackendConnection) -> AnswerHead:
+        self.connection = connection
+        head = request_head(self._request.method, self._target.forwarded, self._headers)
+        connection.send(head + self._body if self._body else head)
+        if self._body is None:
+            self._sending = asyncio.ensure_future(self._send_body(connection))
+        return await connection.head(self._request.method, self._timeout)
+
+    async def _send_body(self, connection: BackendConnection) -> None:
+        """Until its end, or until the backend does not take any more: its answer says why."""
+        try:
+            while part := await self._request.read():
+                await connection.send_part(b"%x\r\n%b\r\n" % (len(part), part) if self._framed else part)
+            if self._framed:
+                connection.send(b"0\r\n\r\n")
+        except BackendError:
+            return
+        except ConnectionError:
+            # Half a body must not look like a whole one.
+            connection.close()
+
+    async def close(self) -> None:
+        sending, self._sending = self._sending, None
+        unfinished = sending is not None and not sending.done()
+        if sending is not None:
+            await cancel_all(sending)
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            if unfinished:
+                connection.close()
+            self._pool.give_back(connection)
 
 
 async def _pass_on(
-    request: web.BaseRequest, answer: ClientResponse, change: HeaderChange, observation: Observation
-) -> web.StreamResponse:
-    headers = end_to_end(answer.headers)
+    request: ClientRequest, exchange: _Exchange, head: AnswerHead, backend: Backend, observation: Observation
+) -> int:
+    connection = exchange.connection
+    assert connection is not None
+    headers = end_to_end(head.headers)
     headers.setdefault("Server", "kohort")
-    changed(headers, change)
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
+    change_headers(headers, backend.response)
+    bodiless = request.method == "HEAD" or head.status in (204, 304)
+    if "Transfer-Encoding" in head.headers:
+        headers.popall("Content-Length", None)
+    await request.begin(head.status, head.reason, headers, bodiless=bodiless)
     try:
-        await response.prepare(request)
-        async for part in answer.content.iter_any():
+        while part := await connection.read():
             observation.first_byte()
-            await response.write(part)
-        await response.write_eof()
-    except (ClientError, TimeoutError) as problem:
+            await request.write(part)
+    except BackendError as problem:
         _log.debug("answer of a backend was cut off", problem=str(problem))
-        observation.status = CUT_OFF
-        _cut(request)
-    return response
-
-
-def _cut(request: web.BaseRequest) -> None:
-    """End the connection without the end of the body."""
-    if request.transport is not None:
-        request.transport.abort()
-
-
-async def _tunnel(request: web.BaseRequest, there: ClientWebSocketResponse) -> web.StreamResponse:
-    """Messages in both directions, until one side closes."""
-    protocols = [there.protocol] if there.protocol else ()
-    here = web.WebSocketResponse(protocols=protocols, autoping=False, max_msg_size=0, compress=False)
-    try:
-        await here.prepare(request)
-        pumps = [asyncio.ensure_future(_pump(here, there)), asyncio.ensure_future(_pump(there, here))]
-        try:
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await cancel_all(*pumps)
-    finally:
-        await there.close()
-        await here.close()
-    return here
-
-
-async def _pump(
-    source: web.WebSocketResponse | ClientWebSocketResponse, sink: web.WebSocketResponse | ClientWebSocketResponse
-) -> None:
-    while True:
-        message = await source.receive()
-        if message.type == WSMsgType.TEXT:
-            await sink.send_str(message.data)
-        elif message.type == WSMsgType.BINARY:
-            await sink.send_bytes(message.data)
-        elif message.type == WSMsgType.PING:
-            await sink.ping(message.data)
-        elif message.type == WSMsgType.PONG:
-            await sink.pong(message.data)
-        else:
-            with contextlib.suppress(ConnectionError, ClientError):
-                code = message.data if message.type == WSMsgType.CLOSE and message.data else 1000
-                await sink.close(code=code, message=(message.extra or "").encode())
-            return
+        request.cut()
+        return CUT_OFF
+    await request.end()
+    return head.status

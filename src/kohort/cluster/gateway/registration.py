@@ -23,6 +23,8 @@ _log = Log(module="kohort.cluster.gateway")
 
 TRUSTED_PROXIES: Final = "KOHORT_GATEWAY_TRUSTED_PROXIES"
 MERGE_SLASHES: Final = "KOHORT_GATEWAY_MERGE_SLASHES"
+CONNECTIONS: Final = "KOHORT_GATEWAY_CONNECTIONS_PER_CLIENT"
+_CONNECTIONS: Final = 2048
 _ESTABLISHED_SECONDS: Final = 10.0
 
 
@@ -34,23 +36,27 @@ def register(
     dial: "Dial | None" = None,
     trusted_proxies: str | None = None,
     merge_slashes: bool | None = None,
+    connections_per_client: int | None = None,
 ) -> DataPlane:
     """Serve Ingresses and HTTPRoutes on one port; any free one if it is 0. On loopback by default.
 
     `dial` says where an address of a pod is reached from here; without it, at that address.
 
     `trusted_proxies` are addresses and networks, separated by commas, whose X-Forwarded headers are believed; none by
-    default. `merge_slashes` makes `//` in paths one slash, as it does by default. What is not given is read from
-    `KOHORT_GATEWAY_TRUSTED_PROXIES` and `KOHORT_GATEWAY_MERGE_SLASHES` (true or false). Raises ValueError.
+    default. `merge_slashes` makes `//` in paths one slash, as it does by default. `connections_per_client` is how many
+    connections an address that is not a trusted proxy may have at a time. What is not given is read from
+    `KOHORT_GATEWAY_TRUSTED_PROXIES`, `KOHORT_GATEWAY_MERGE_SLASHES` (true or false) and
+    `KOHORT_GATEWAY_CONNECTIONS_PER_CLIENT`. Raises ValueError.
     """
     trusted = os.environ.get(TRUSTED_PROXIES, "") if trusted_proxies is None else trusted_proxies
     merge = _boolean(MERGE_SLASHES, default=True) if merge_slashes is None else merge_slashes
     networks = _networks(trusted)
+    connections = _number(CONNECTIONS, _CONNECTIONS) if connections_per_client is None else connections_per_client
 
     def settings() -> "Settings":
         from kohort.cluster.gateway.proxy import Settings
 
-        return Settings(networks, merge)
+        return Settings(networks, merge, connections)
 
     plane = DataPlane(manager, host=host, port=port, dial=dial, settings=settings)
 
@@ -78,6 +84,13 @@ def _boolean(name: str, *, default: bool) -> bool:
     if found not in ("", "true", "false"):
         raise ValueError(f"{name} is {found!r}; write true or false")
     return default if not found else found == "true"
+
+
+def _number(name: str, default: int) -> int:
+    found = os.environ.get(name, "")
+    if found and not (found.isdigit() and int(found) > 0):
+        raise ValueError(f"{name} is {found!r}; write a number above 0")
+    return int(found) if found else default
 
 
 async def install_definitions(client: Client) -> bool:

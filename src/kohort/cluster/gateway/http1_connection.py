@@ -1,0 +1,391 @@
+"""A connection of a client that sends simple HTTP/1.1 requests.
+
+A request is simple if its whole head is made of what any two programs read alike: a target that begins with a slash,
+one Host, at most one Content-Length, no Transfer-Encoding, no Upgrade, no Expect, no folded lines. Nearly all are. With
+the first other request the connection is handed over to aiohttp (`aiohttp_connection.py`) with all that was read, and
+stays there; a connection that begins as HTTP/2 does goes to `http2_connection.py`. A head that has not arrived as a
+whole waits here, for a limited time.
+"""
+
+import asyncio
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from multidict import CIMultiDict
+
+from kohort.cluster.gateway.backend_client import header_lines, reason_of
+from kohort.cluster.gateway.client_request import ClientGone, ClientRequest
+from kohort.kube.log import Log
+
+HEAD_LIMIT: Final = 32 * 1024
+HELD_LIMIT: Final = 64 * 1024
+"""Bytes that may wait for a backend, or for the answer to an earlier request, before nothing more is read."""
+LINGER_SECONDS: Final = 2.0
+"""How long the rest of a body is read and dropped after an answer that did not wait for it."""
+HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_REQUEST: Final = re.compile(
+    rb"([A-Z]{1,20}) (/[!-~]{0,8000}) HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t !-~\x80-\xff]*\r\n)+)\r\n"
+)
+_NOT_SIMPLE: Final = frozenset({"transfer-encoding", "upgrade", "expect", "http2-settings", "te", "trailer"})
+_SIMPLE_CONNECTION: Final = frozenset({"", "keep-alive", "close"})
+
+_log = Log(module="kohort.cluster.gateway")
+
+
+class ConnectionOwner(Protocol):
+    connections: "set[Http1Connection]"
+
+    def serve(self, request: ClientRequest) -> Awaitable[None]: ...
+
+    def fallback(self) -> asyncio.Protocol: ...
+
+    def http2(self) -> asyncio.Protocol: ...
+
+
+class Http1Request(ClientRequest):
+    __slots__ = ("_connection", "_framed", "keep_alive", "left", "size")
+
+    def __init__(self, method: str, target: str, headers: CIMultiDict[str], size: int) -> None:
+        self.method = method
+        self.target = target
+        self.headers = headers
+        self.hosts = headers.getall("Host", [])
+        self.old = False
+        self.size = size
+        length = headers.get("Content-Length")
+        self.has_body = length is not None
+        self.left = int(length or 0)
+        """Bytes of the body that were not read yet."""
+        self.keep_alive = headers.get("Connection", "").lower() != "close"
+        self._framed = False
+
+    def attach(self, connection: "Http1Connection") -> None:
+        self._connection = connection
+        self.remote = connection.remote
+        self.secure = connection.secure
+
+    def ready_body(self) -> bytes | None:
+        return self._connection.take(self) if self.has_body else b""
+
+    async def read(self) -> bytes:
+        return await self._connection.read_body(self) if self.left else b""
+
+    async def begin(self, status: int, reason: str, headers: CIMultiDict[str], *, bodiless: bool) -> None:
+        if "Connection" in headers or self.left:
+            # A body that was not read stands before the next request.
+            self.keep_alive = False
+        lines = [f"HTTP/1.1 {status} {reason or reason_of(status)}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self._framed = "Content-Length" not in headers and not bodiless
+        if self._framed:
+            lines.append("Transfer-Encoding: chunked")
+        if not self.keep_alive and "Connection" not in headers:
+            lines.append("Connection: close")
+        self._connection.hold_head(("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape"))
+
+    async def write(self, part: bytes) -> None:
+        if self._framed:
+            part = b"%x\r\n%b\r\n" % (len(part), part)
+        await self._connection.write(part)
+
+    async def end(self) -> None:
+        self._connection.finish(b"0\r\n\r\n" if self._framed else b"")
+
+    def cut(self) -> None:
+        self._connection.abort()
+
+
+def read_simple_request(data: bytes) -> Http1Request | None:
+    """The request at the beginning of `data`; None if it is not simple."""
+    found = _REQUEST.match(data)
+    if found is None or found.end() > HEAD_LIMIT:
+        return None
+    headers = header_lines(found[3])
+    lengths = headers.getall("Content-Length", ())
+    if (
+        len(headers.getall("Host", ())) != 1
+        or not _NOT_SIMPLE.isdisjoint(map(str.lower, headers.keys()))
+        or len(lengths) > 1
+        or (lengths and not (lengths[0].isascii() and lengths[0].isdigit() and len(lengths[0]) <= 18))
+        or ("Connection" in headers and ",".join(headers.getall("Connection")).lower() not in _SIMPLE_CONNECTION)
+    ):
+        return None
+    return Http1Request(found[1].decode("ascii"), found[2].decode("ascii"), headers, found.end())
+
+
+class Http1Connection(asyncio.Protocol):
+    def __init__(
+        self, owner: ConnectionOwner, admitted: Callable[[str], bool], released: Callable[[str], None]
+    ) -> None:
+        """`admitted` says whether an address may have one more connection, `released` that one has ended."""
+        self._owner = owner
+        self._admitted = admitted
+        self._released = released
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._held = bytearray()
+        self._head = b""
+        """The head of an answer that waits for the first part of its body: one packet instead of two."""
+        self._request: Http1Request | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._reading = True
+        self._waiter: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._closing = False
+        self._dropping = False
+        self._counted = False
+        self.remote = ""
+        self.secure = False
+        self.since = self._loop.time()
+        """When it became idle, or when the head that is not complete began to come."""
+
+    # Called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.remote = str(peer[0]) if peer else ""
+        if not self._admitted(self.remote):
+            text = b"too many connections from this address\n"
+            transport.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: %d\r\n" % len(text))
+            transport.write(b"Content-Type: text/plain\r\nConnection: close\r\nServer: kohort\r\n\r\n" + text)
+            transport.close()
+            self._closing = True
+            return
+        self._counted = True
+        tls = transport.get_extra_info("ssl_object")
+        self.secure = tls is not None
+        stream: socket.socket | None = transport.get_extra_info("socket")
+        if stream is not None:
+            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None and tls.selected_alpn_protocol() == "h2":
+            self._hand_over(self._owner.http2())
+            return
+        self._owner.connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._dropping or (self._closing and self._request is None):
+            return
+        self._held += data
+        if self._request is not None:
+            if len(self._held) > HELD_LIMIT:
+                self._pause()
+            self._wake()
+            return
+        self._next()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._owner.connections.discard(self)
+        self._release()
+        self._transport = None
+        self._wake()
+        self.resume_writing()
+        if self._task is not None:
+            self._task.cancel()
+
+    def pause_writing(self) -> None:
+        if self._room is None:
+            self._room = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        room, self._room = self._room, None
+        if room is not None and not room.done():
+            room.set_result(None)
+
+    def _release(self) -> None:
+        if self._counted:
+            self._counted = False
+            self._released(self.remote)
+
+    # Called by the owner
+
+    @property
+    def idle(self) -> bool:
+        return self._request is None
+
+    def close(self) -> None:
+        """Take no more requests: close at once, or when the present one is answered."""
+        self._closing = True
+        if self._request is None and self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def ended(self) -> None:
+        """The present request is answered."""
+        if self._task is not None:
+            await asyncio.wait((self._task,))
+
+    # Requests
+
+    def _next(self) -> None:
+        held = self._held
+        if not held or self._transport is None or self._transport.is_closing():
+            return
+        if held.startswith(HTTP2_PREFACE[: len(held)]):
+            if len(held) >= len(HTTP2_PREFACE):
+                self._hand_over(self._owner.http2())
+            return
+        request = read_simple_request(bytes(held)) if b"\r\n\r\n" in held else None
+        if request is None:
+            # What is not complete may still become simple, unless it is too long or has line ends of its own.
+            if b"\r\n\r\n" in held or len(held) > HEAD_LIMIT or b"\n\n" in held or held[0] in b"\r\n \t":
+                self._hand_over(self._owner.fallback())
+            return
+        del self._held[: request.size]
+        request.attach(self)
+        self._request = request
+        self._task = self._loop.create_task(self._answer(request))
+
+    async def _answer(self, request: Http1Request) -> None:
+        try:
+            await self._owner.serve(request)
+        except ConnectionError:
+            self.abort()
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        except Exception:
+            _log.exception("request failed", method=request.method, target=request.target)
+            self.abort()
+        finally:
+            self._task = None
+            self._request = None
+            self.since = self._loop.time()
+            self._go_on(request)
+
+    def _go_on(self, request: Http1Request) -> None:
+        if self._transport is None:
+            return
+        if request.left:
+            self._linger()
+            return
+        if not request.keep_alive or self._closing:
+            self._transport.close()
+            return
+        self._resume()
+        if self._held:
+            self._loop.call_soon(self._next_if_idle)
+
+    def _next_if_idle(self) -> None:
+        if self._request is None:
+            self._next()
+
+    def _linger(self) -> None:
+        """A connection that is closed while data comes in is reset, and the answer lost with it."""
+        assert self._transport is not None
+        self._dropping = True
+        self._held.clear()
+        self._resume()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._loop.call_later(LINGER_SECONDS, self.abort)
+
+    def _hand_over(self, protocol: asyncio.Protocol) -> None:
+        assert self._transport is not None
+        self._owner.connections.discard(self)
+        released = _Released(protocol, self._release)
+        self._transport.set_protocol(released)
+        released.connection_made(self._transport)
+        if self._held:
+            held = bytes(self._held)
+            self._held.clear()
+            released.data_received(held)
+
+    # The body of the present request
+
+    def take(self, request: Http1Request) -> bytes | None:
+        if len(self._held) < request.left:
+            return None
+        part = bytes(self._held[: request.left])
+        del self._held[: request.left]
+        request.left = 0
+        return part
+
+    async def read_body(self, request: Http1Request) -> bytes:
+        while not self._held:
+            if self._transport is None:
+                raise ClientGone("the client closed the connection")
+            self._resume()
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        part = bytes(self._held[: request.left])
+        del self._held[: len(part)]
+        request.left -= len(part)
+        return part
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _pause(self) -> None:
+        if self._reading and self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if not self._reading and self._transport is not None:
+            self._reading = True
+            self._transport.resume_reading()
+
+    # Its answer
+
+    def hold_head(self, head: bytes) -> None:
+        self._head = head
+        self._loop.call_soon(self._flush_head)
+
+    def _flush_head(self) -> None:
+        head, self._head = self._head, b""
+        if head and self._transport is not None:
+            self._transport.write(head)
+
+    async def write(self, part: bytes) -> None:
+        if self._transport is None:
+            raise ClientGone("the client closed the connection")
+        head, self._head = self._head, b""
+        self._transport.write(head + part if head else part)
+        if self._room is not None:
+            await self._room
+            if self._transport is None:
+                raise ClientGone("the client closed the connection")
+
+    def finish(self, last: bytes) -> None:
+        head, self._head = self._head, b""
+        if (head or last) and self._transport is not None:
+            self._transport.write(head + last)
+
+
+class _Released(asyncio.Protocol):
+    """Passes everything on to the protocol that took a connection over, and reports its end."""
+
+    def __init__(self, protocol: asyncio.Protocol, release: Callable[[], None]) -> None:
+        self._protocol = protocol
+        self._release = release
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._protocol.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._protocol.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._release()
+        self._protocol.connection_lost(exc)
