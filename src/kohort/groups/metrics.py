@@ -14,6 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
+from kohort.groups.resize.metrics import ResizeMetrics
 from kohort.groups.restart_decision import RestartCause
 from kohort.kube.resources import Key
 from kohort.rules.group_state import ABSENT, GroupState
@@ -73,6 +74,7 @@ class GroupMetrics:
         self._restarted: dict[Key, set[tuple[str, ...]]] = {}
         """Labels of the restarts of a set that were counted."""
         self.singly = SingleGroups(registry)
+        self.resizes = ResizeMetrics(registry)
 
     def count_restart(self, key: Key, index: int, cause: RestartCause) -> None:
         """Group `index` of a set is recreated, because a pod of it was deleted or has restarted."""

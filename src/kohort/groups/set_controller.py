@@ -69,7 +69,7 @@ class SetController:
         self.reporter = StatusReporter(manager.client, cache, problems, metrics, self.recorder)
         self.services = SharedServices(manager.client, cache, self.recorder)
         self.worker_claims = WorkerClaims(manager.client, cache, self.recorder)
-        self.resizes = GroupResizes(manager.client, cache, self.recorder)
+        self.resizes = GroupResizes(manager.client, cache, self.recorder, metrics.resizes)
         self._applied: dict[Key, AppliedLeaderSet] = {}
         self.controller = manager.controller("leaderworkerset", self.reconcile, workers=8, max_delay=30)
         self.controller.watches(cache.sets)

@@ -15,6 +15,7 @@ from kohort.groups.caches import BY_GROUP, GroupCache, by_group
 from kohort.groups.leader_template_revision import template_revision
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.resize import patches
+from kohort.groups.resize.metrics import ResizeMetrics, ResizeOutcome, outcome_of
 from kohort.groups.resize.plan import (
     AdoptGroup,
     CheckGroup,
@@ -65,8 +66,9 @@ _NO_CHANGE: Final = AmountChange({}, {})
 
 
 class GroupResizes:
-    def __init__(self, client: Client, cache: GroupCache, recorder: EventRecorder) -> None:
+    def __init__(self, client: Client, cache: GroupCache, recorder: EventRecorder, metrics: ResizeMetrics) -> None:
         self._client = client
+        self._metrics = metrics
         self._cache = cache
         self._recorder = recorder
         self._failures: dict[Key, PreflightFailure] = {}
@@ -75,6 +77,7 @@ class GroupResizes:
 
     def forget(self, key: Key) -> None:
         self._failures.pop(key, None)
+        self._metrics.forget(key)
 
     def report(self, seen: SetObservation) -> ResizeReport:
         """What the status of the set says about its resizes."""
@@ -168,6 +171,7 @@ class GroupResizes:
     async def perform(self, seen: SetObservation, plan: ResizePlan, leaders: GroupStatefulSet) -> float:
         """Write what the plan says. Returns in how many seconds to look again, 0 for when something changes."""
         waits = [plan.look_again_after]
+        self._metrics.saw(seen.key, plan.pods)
         if not any(isinstance(action, CheckGroup) for action in plan.actions):
             self._failures.pop(seen.key, None)
         for action in plan.actions:
@@ -274,6 +278,10 @@ class GroupResizes:
             await self._client.patch(PODS, metadata.name, metadata.namespace, body)
         except (NotFound, Conflict):
             return
+        before = read_record(metadata.annotations)
+        outcome = outcome_of(before, record)
+        if outcome is not None:
+            self._metrics.count(seen.key, outcome, clock.seconds() - before.since if before is not None else 0.0)
         self._announce(seen.group_set, metadata.labels.get(group_labels.GROUP_INDEX, ""), record)
 
     def _announce(self, group_set: LeaderWorkerSet, index: str, record: ResizeRecord | None) -> None:
@@ -303,6 +311,9 @@ class GroupResizes:
                 return
         body = patches.pod_labels(leaders.status.update_revision, target, drop_record=True)
         if await self._label(leader, body):
+            record = read_record(leader.metadata.annotations)
+            seconds = clock.seconds() - record.since if record is not None else 0.0
+            self._metrics.count(seen.key, ResizeOutcome.ADOPTED, seconds)
             index = leader.metadata.labels.get(group_labels.GROUP_INDEX, "")
             text = f"Group {index} has the resources of revision {target}, without a recreated pod"
             self._recorder.normal(LEADER_WORKER_SETS, seen.group_set, "GroupResized", text, action="Update")

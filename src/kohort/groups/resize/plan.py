@@ -24,6 +24,7 @@ The leader StatefulSet must not replace a group that is to be resized. It replac
 partition stays above the highest of them: `lowest_partition`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -151,6 +152,8 @@ class ResizePlan(msgspec.Struct, frozen=True):
     conflicts: tuple[Conflict, ...] = ()
     look_again_after: float = 0.0
     """Seconds until a deadline passes; 0 for never."""
+    pods: dict[Progress, int] = {}
+    """Pods of groups under way, by how far they are."""
 
 
 def plan_group_resizes(view: SetView) -> ResizePlan:
@@ -173,6 +176,7 @@ def plan_group_resizes(view: SetView) -> ResizePlan:
         stopped=stopped,
         conflicts=_conflicts(in_range),
         look_again_after=_until_deadline(view, begun),
+        pods=_pods_by_progress(begun),
     )
 
 
@@ -333,6 +337,14 @@ def _waiting(view: SetView, groups: Sequence[GroupView]) -> WaitingPod | None:
                 seconds = max(0.0, view.now - group.record.since)
                 return WaitingPod(group.index, pod.name, found.progress, found.message, seconds)
     return None
+
+
+def _pods_by_progress(groups: Sequence[GroupView]) -> dict[Progress, int]:
+    reverting = {one.index for one in groups if one.record is not None and one.record.phase is Phase.REVERTING}
+    found = (
+        (pod.backward if group.index in reverting else pod.forward).progress for group in groups for pod in group.pods
+    )
+    return dict(Counter(found))
 
 
 def _conflicts(groups: Sequence[GroupView]) -> tuple[Conflict, ...]:
