@@ -5,7 +5,7 @@ miss: amounts follow from stored revisions, decisions from the records on leader
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -30,7 +30,7 @@ from kohort.groups.resize.plan import (
 )
 from kohort.groups.resize.pod_progress import RESIZE_IN_PROGRESS, pod_progress
 from kohort.groups.resize.preflight import PreflightFailure, failure_of_patch, record_after_preflight
-from kohort.groups.resize.preflight_requests import containers_restarted_by, patch_amounts, preflight_group
+from kohort.groups.resize.preflight_requests import containers_restarted_by, in_batches, patch_amounts, preflight_group
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason, read_record
 from kohort.groups.resize.status import ResizeReport
 from kohort.groups.set_plan import SetObservation
@@ -217,24 +217,31 @@ class GroupResizes:
         )
         leader_change, worker_change = self._changes(seen, carried, seen.revision.key)
         chosen = {pod.metadata.name: pod for pod in self._members(leader)}
-        for name in names:
-            pod = chosen[name]
+
+        async def send(pod: Pod) -> PreflightFailure | float:
             change = leader_change if pod is leader else worker_change
             try:
-                pod = await self._expect_restarts(pod, change.after)
-                await patch_amounts(self._client, pod, change.after, locked=True)
+                written = await self._expect_restarts(pod, change.after)
+                await patch_amounts(self._client, written, change.after, locked=True)
             except (NotFound, Conflict):
                 return _TRY_AGAIN
             except ApiError as problem:
-                failure = failure_of_patch(name, problem)
+                failure = failure_of_patch(pod.metadata.name, problem)
                 if failure is None or record is None:
                     raise
-                reason = RevertReason.REFUSED
-                reverting = ResizeRecord(
-                    record.revision, Phase.REVERTING, record.since, reason, f"{name}: {failure.detail}"
-                )
-                await self._mark(seen, leader, reverting)
-                return 0.0
+                return failure
+            return 0.0
+
+        for some in _leader_alone([chosen[name] for name in names], leader):
+            for result in await asyncio.gather(*map(send, some)):
+                if isinstance(result, PreflightFailure) and record is not None:
+                    message = f"{result.pod}: {result.detail}"
+                    reason = RevertReason.REFUSED
+                    reverting = ResizeRecord(record.revision, Phase.REVERTING, record.since, reason, message)
+                    await self._mark(seen, leader, reverting)
+                    return 0.0
+                if result == _TRY_AGAIN:
+                    return _TRY_AGAIN
         return 0.0
 
     async def _revert(self, seen: SetObservation, leader: Pod, names: Sequence[str]) -> float:
@@ -244,17 +251,21 @@ class GroupResizes:
         carried = leader.metadata.labels.get(group_labels.REVISION, "")
         leader_change, worker_change = self._changes(seen, carried, record.revision)
         chosen = {pod.metadata.name: pod for pod in self._members(leader)}
-        wait = 0.0
-        for name in names:
-            pod = chosen[name]
+
+        async def send(pod: Pod) -> float:
             change = leader_change if pod is leader else worker_change
             try:
                 await self._expect_restarts(pod, change.before)
                 await patch_amounts(self._client, pod, change.before)
             except ApiError:
                 # The old amounts fitted before. Whatever stands in the way now, there is nothing better to ask for.
-                wait = _TRY_AGAIN
-        return wait
+                return _TRY_AGAIN
+            return 0.0
+
+        waits = [
+            wait for some in in_batches(names) for wait in await asyncio.gather(*(send(chosen[one]) for one in some))
+        ]
+        return max(waits, default=0.0)
 
     async def _expect_restarts(self, pod: Pod, amounts: StatedAmounts) -> Pod:
         """Note on the pod which restarts its own resize policy will cause, so that they do not recreate the group."""
@@ -359,6 +370,16 @@ class GroupResizes:
                 continue
             metadata = workers.metadata
             await self._client.patch(STATEFUL_SETS, metadata.name, metadata.namespace, patches.worker_release())
+
+
+def _leader_alone(pods: Sequence[Pod], leader: Pod) -> Iterator[Sequence[Pod]]:
+    """Pods that may be asked at the same time, in the order that the plan gave: the leader is before or after all
+    workers."""
+    workers = [pod for pod in pods if pod is not leader]
+    batches: list[Sequence[Pod]] = list(in_batches(workers))
+    if len(workers) < len(pods):
+        batches.insert(0 if pods[0] is leader else len(batches), [leader])
+    yield from batches
 
 
 def resize_changed(old: Pod | None, new: Pod | None) -> bool:

@@ -7,8 +7,8 @@ The operator asks before it touches a group, and `kohort plan` asks the same for
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -29,6 +29,9 @@ from kohort.rules.resource_edit import AmountChange, StatedAmounts
 from kohort.rules.resource_update_policy import resource_update_policy
 
 _RECREATING_POLICIES: Final = (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED)
+
+_AT_ONCE: Final = 16
+T = TypeVar("T")
 
 Member = tuple[Pod, AmountChange]
 """A pod of a group, and what it goes through."""
@@ -71,7 +74,8 @@ async def read_quotas(client: Client, namespace: str) -> list[Quota]:
 
 async def dry_run_failure(client: Client, members: Sequence[Member]) -> PreflightFailure | None:
     """What the API server says against the first patch that it would refuse."""
-    for pod, change in members:
+
+    async def ask(pod: Pod, change: AmountChange) -> PreflightFailure | None:
         try:
             await patch_amounts(client, pod, change.after, dry_run=True)
         except ApiError as problem:
@@ -79,7 +83,20 @@ async def dry_run_failure(client: Client, members: Sequence[Member]) -> Prefligh
             if failure is None:
                 raise
             return failure
+        return None
+
+    for some in in_batches(members):
+        failures = await asyncio.gather(*(ask(pod, change) for pod, change in some))
+        failure = next((one for one in failures if one is not None), None)
+        if failure is not None:
+            return failure
     return None
+
+
+def in_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Requests that are sent at the same time."""
+    for start in range(0, len(items), _AT_ONCE):
+        yield items[start : start + _AT_ONCE]
 
 
 async def patch_amounts(
