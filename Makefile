@@ -1,5 +1,5 @@
 # Everything a developer needs to know: make demo, test, check, bench, site, test-kubernetes, test-kernel, test-wheel,
-# test-pythons, crash, image, image-test, lock.
+# test-pythons, crash, image, image-test, release, lock.
 # Each target installs what it needs into .venv first.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TOOLS  := $(VENV)/.tools
 
-.PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel test-wheel test-pythons crash image image-test lock clean
+.PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel test-wheel test-pythons crash image image-test release lock clean
 
 setup: $(STAMP)
 
@@ -71,6 +71,10 @@ crash: $(TOOLS)
 # IMAGE=--base=FILE takes exactly the Debian packages of an earlier dist/base.lock; --name=IMAGE names the result.
 image: $(TOOLS)
 	$(BIN)/python -m tools.image $(IMAGE)
+
+# All files of a release into dist/release, from a clean tree whose commit has a tag such as v0.1.0.
+release: $(TOOLS)
+	$(BIN)/python -m tools.release $(RELEASE)
 
 image-test: $(TOOLS)
 	$(BIN)/pytest -m image tests/image

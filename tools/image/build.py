@@ -36,6 +36,15 @@ class ImageError(Exception):
 
 
 @dataclass(frozen=True)
+class Origin:
+    """What the image is built from."""
+
+    revision: str
+    """The commit; empty where there is no git."""
+    time: int
+
+
+@dataclass(frozen=True)
 class Built:
     image: Image
     base: debian.Base
@@ -44,14 +53,14 @@ class Built:
     created: int
 
 
-def build(root: Path, *, name: str = "", base: Path | None = None, wheel: Path | None = None) -> Built:
-    """From the checkout at root, or with a wheel of kohort that was built already."""
+def build(root: Path, *, name: str = "", base: Path | None = None, origin: Origin | None = None) -> Built:
+    """From the checkout at root, with the Debian packages that the file pins, or the newest."""
+    origin = origin or read_origin(root)
     try:
         made = debian.make_base(_pinned(base))
         target = wheels.Target(made.python, made.libc, made.architecture)
-        created = image_time(root)
         with tempfile.TemporaryDirectory(prefix="kohort-wheels-") as directory:
-            own = wheels.read_wheel(wheel or build_wheel(root, Path(directory) / "own", created))
+            own = wheels.read_wheel(build_wheel(root, Path(directory) / "own", origin.time))
             needed = wheels.download(target, root / "requirements" / "run.lock", Path(directory))
         packages, program = Files(), wheels.unpack(own, target)
         for one in needed:
@@ -68,7 +77,7 @@ def build(root: Path, *, name: str = "", base: Path | None = None, wheel: Path |
         "Python packages of requirements/run.lock": packages.layer(),
         f"kohort {own.version}": program.layer(),
     }
-    moment = datetime.datetime.fromtimestamp(created, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = datetime.datetime.fromtimestamp(origin.time, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     settings = Settings(
         name=name or TAGGED,
         architecture=made.architecture,
@@ -78,9 +87,9 @@ def build(root: Path, *, name: str = "", base: Path | None = None, wheel: Path |
         environment=ENVIRONMENT,
         user=USER,
         ports=PORTS,
-        labels=_labels(root, moment),
+        labels=_labels(origin, moment),
     )
-    return Built(make_image(settings, layers), made, (*needed, own), created)
+    return Built(make_image(settings, layers), made, (*needed, own), origin.time)
 
 
 def write(built: Built, folder: Path) -> list[str]:
@@ -119,14 +128,15 @@ def build_wheel(root: Path, folder: Path, created: int) -> Path:
     return found
 
 
-def image_time(root: Path) -> int:
-    """SOURCE_DATE_EPOCH, else the time of the commit, else the beginning of time."""
-    if given := os.environ.get("SOURCE_DATE_EPOCH"):
-        return int(given)
-    return int(_git(root, "log", "-1", "--format=%ct") or 0)
+def read_origin(root: Path) -> Origin:
+    """The commit, and SOURCE_DATE_EPOCH, else the time of the commit, else the beginning of time."""
+    time = os.environ.get("SOURCE_DATE_EPOCH") or _git(root, "log", "-1", "--format=%ct") or "0"
+    revision = _git(root, "rev-parse", "HEAD")
+    changed = "-changed" if revision and _git(root, "status", "--porcelain") else ""
+    return Origin(revision + changed, int(time))
 
 
-def _labels(root: Path, created: str) -> dict[str, str]:
+def _labels(origin: Origin, created: str) -> dict[str, str]:
     found = {
         "org.opencontainers.image.created": created,
         "org.opencontainers.image.description": (described or "").strip(),
@@ -134,9 +144,8 @@ def _labels(root: Path, created: str) -> dict[str, str]:
         "org.opencontainers.image.title": "kohort",
         "org.opencontainers.image.version": __version__,
     }
-    if revision := _git(root, "rev-parse", "HEAD"):
-        changed = "-changed" if _git(root, "status", "--porcelain") else ""
-        found["org.opencontainers.image.revision"] = revision + changed
+    if origin.revision:
+        found["org.opencontainers.image.revision"] = origin.revision
     return found
 
 
