@@ -15,9 +15,10 @@ from kohort.groups.messages import roll_reason
 from kohort.groups.pod_mutation import PodRefused
 from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
 from kohort.inspection.capacity_forecast import Room, room_for, room_lines
-from kohort.inspection.in_place_forecast import InPlace, in_place, in_place_lines
+from kohort.inspection.messages import counted, listed_groups, resize_forecast_lines
 from kohort.inspection.peak_demand import demand
 from kohort.inspection.readable_amounts import amount_text
+from kohort.inspection.resize_forecast import PlayedResizes, Preflight, ResizeForecast, resize_forecast
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.stored_templates import with_pod_defaults, with_stored_pods
 from kohort.objects.core import Node, Pod
@@ -25,6 +26,7 @@ from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.group_set import HELD_PARTITION
 from kohort.rollouts.step_arithmetic import planned
 from kohort.rules.group_state import ABSENT, GroupState
+from kohort.rules.resource_update_policy import resource_update_policy
 
 _LONGEST = 10_000
 """Steps after which a roll is taken to have no end; the largest sets need one per group."""
@@ -38,6 +40,8 @@ class Step(msgspec.Struct, frozen=True, rename="camel"):
     recreated: tuple[int, ...] = ()
     created: tuple[int, ...] = ()
     removed: tuple[int, ...] = ()
+    resized: tuple[int, ...] = ()
+    """In place."""
     serving: int = 0
     """Groups that are ready while this step is under way."""
     reason: str = ""
@@ -52,7 +56,7 @@ class Change(msgspec.Struct, frozen=True):
 class Forecast(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     action: str
-    """create, roll, scale, configure or nothing"""
+    """create, roll, resize, scale, configure or nothing"""
     changes: Sequence[Change]
     returns_to: int
     """The number of the revision whose content this is; 0 for a new one."""
@@ -73,8 +77,8 @@ class Forecast(msgspec.Struct, frozen=True, rename="camel"):
     rollout: str = ""
     """The Rollout that would release the change."""
     rollout_steps: int = 0
-    in_place: InPlace | None = None
-    """Whether running pods could have the change, if it is about cpu and memory only."""
+    resources: ResizeForecast | None = None
+    """How each group gets the change, if it is about cpu and memory only."""
     room: Room | None = None
     """Whether the nodes have the room; unknown if nodes could not be read."""
 
@@ -85,16 +89,21 @@ def forecast(
     nodes: Sequence[Node] = (),
     pods: Sequence[Pod] = (),
     stored: Mapping[str, JsonObject] | None = None,
+    preflight: Preflight | None = None,
 ) -> Forecast:
     """`after` is the set as the server would store it, and `stored` the pods of its templates, as far as the server
-    could be asked about them; `pods` are all of the cluster."""
+    could be asked about them; `pods` are all of the cluster; `preflight` is what was said about `members_to_resize`."""
     old = before.group_set if before is not None else None
     asked_before = with_pod_defaults(old) if old is not None else None
     asked_after = with_stored_pods(after, stored or {})
     changed = old is not None and revisions.content(old) != revisions.content(after)
-    steps, held = _played(before, after, changed)
+    asked = preflight or Preflight()
+    in_place = before is not None and resource_update_policy(after.spec).in_place
+    resizes = PlayedResizes(before, after, asked) if before is not None and in_place else None
+    steps, held = _played(before, after, changed, resizes)
     changes = _edited(before, after) if before is not None else []
     recreated = tuple(index for step in steps for index in step.recreated)
+    resources = resize_forecast(before, after, resizes, asked.not_asked) if before is not None else None
     now = _standing(before)
     canary = _canary_groups(before, after) if changed else 0
     extra = max(canary, max([step.replicas for step in steps], default=len(now)) - len(now), 0)
@@ -103,7 +112,7 @@ def forecast(
     known = revisions.matching(after, before.revisions) if before is not None and changed else None
     return Forecast(
         name=after.metadata.name,
-        action=_action(old, changed, recreated, steps, changes),
+        action=_action(old, changed, resources, recreated, steps, changes),
         changes=changes,
         returns_to=known.revision if known is not None else 0,
         steps=steps,
@@ -118,7 +127,7 @@ def forecast(
         resized=(old.template.size, after.template.size)
         if old is not None and old.template.size != after.template.size
         else None,
-        in_place=in_place(asked_before, with_pod_defaults(after)) if asked_before is not None else None,
+        resources=resources,
         room=_room(played, before, asked_after, nodes, pods),
         **_releasing(before, changed),
     )
@@ -168,12 +177,15 @@ def _releasing(before: Snapshot | None, changed: bool) -> JsonObject:
 def _action(
     old: LeaderWorkerSet | None,
     changed: bool,
+    resources: ResizeForecast | None,
     recreated: Sequence[int],
     steps: Sequence[Step],
     changes: Sequence[Change],
 ) -> str:
     if old is None:
         return "create"
+    if resources is not None and resources.groups and not recreated:
+        return "resize"
     if changed or recreated:
         return "roll"
     if any(step.created or step.removed for step in steps):
@@ -185,17 +197,25 @@ def _standing(before: Snapshot | None) -> Sequence[GroupState]:
     return before.ordered_states if before is not None else ()
 
 
-def _played(before: Snapshot | None, after: LeaderWorkerSet, changed: bool) -> tuple[list[Step], tuple[int, ...]]:
+def _played(
+    before: Snapshot | None, after: LeaderWorkerSet, changed: bool, resizes: PlayedResizes | None
+) -> tuple[list[Step], tuple[int, ...]]:
     """The steps of the roll, and the groups that the partition keeps at an old revision. Where groups are not ready, a
-    roll stands still until they are: that is no business of a forecast."""
+    roll stands still until they are: that is no business of a forecast. Groups that are resized in place are kept from
+    the roll by the partition that their resizes ask for, as the operator does it."""
     leaders = before.leader_set if before is not None else None
     current = LeaderSet(leaders.spec.replicas, leaders.partition, after.replicas) if leaders is not None else None
     groups = [GroupState(state.ready, state.updated and not changed) for state in _standing(before)]
     steps: list[Step] = []
     for _ in range(_LONGEST):
+        resized = resizes.advance() if resizes is not None else ()
+        if resized and current is not None:
+            groups = [GroupState(one.ready, one.updated or index in resized) for index, one in enumerate(groups)]
+            serving = sum(one.ready for one in groups)
+            steps.append(Step(current.partition, current.replicas, resized=resized, serving=serving))
         view = RollView(
             after.replicas,
-            after.partition,
+            max(after.partition, resizes.lowest_partition if resizes is not None else 0),
             after.surge,
             after.unavailable,
             current,
@@ -205,9 +225,11 @@ def _played(before: Snapshot | None, after: LeaderWorkerSet, changed: bool) -> t
         plan = plan_roll(view)
         step, groups = _moved(groups, plan.partition, plan.replicas, roll_reason(plan))
         reached = LeaderSet(plan.replicas, plan.partition, after.replicas)
+        if resizes is not None:
+            resizes.recreate(step.recreated)
         if step.recreated or step.created or step.removed:
             steps.append(step)
-        elif reached == current and not changed:
+        elif reached == current and not changed and not resized:
             break
         current, changed = reached, False
     below = min(after.partition, after.replicas)
@@ -282,36 +304,37 @@ def forecast_lines(found: Forecast) -> list[str]:
     if found.resized is not None:
         lines.append(f"Groups change from {found.resized[0]} to {found.resized[1]} pods each.")
     if found.rollout:
-        steps = _count(found.rollout_steps, "step")
+        steps = counted(found.rollout_steps, "step")
         lines.append(f"Rollout {found.rollout} would release it in {steps}; until then the groups of this set stay.")
     lines += [f"  {number}. {_step_line(step)}" for number, step in enumerate(found.steps, 1)]
     if found.recreated:
         replaced = f" replaced by {found.pods_made}" if found.pods_made != found.pods_recreated else ""
-        pods = f"{_count(found.pods_recreated, 'pod')}{replaced}"
-        text = f"{_count(len(found.recreated), 'group')} recreated ({pods})"
-        lines.append(f"{text}; never fewer than {_count(found.fewest_serving, 'group')} ready.")
+        pods = f"{counted(found.pods_recreated, 'pod')}{replaced}"
+        text = f"{counted(len(found.recreated), 'group')} recreated ({pods})"
+        lines.append(f"{text}; never fewer than {counted(found.fewest_serving, 'group')} ready.")
     if found.held and not found.rollout:
-        lines.append(f"Held at the old revision by the partition: {_listed(found.held)}.")
+        lines.append(f"Held at the old revision by the partition: {listed_groups(found.held)}.")
     if found.extra_groups or found.extra_pods or found.extra_requests:
         lines.append(f"Room needed on top of today's: {_extra(found)}.")
     if found.room is not None:
         lines += room_lines(found.room, found.extra_requests)
-    if found.in_place is not None:
-        lines += in_place_lines(found.in_place)
+    if found.resources is not None:
+        lines += resize_forecast_lines(found.resources)
     return lines
 
 
 def _extra(found: Forecast) -> str:
     room = ", ".join(amount_text(*one) for one in found.extra_requests.items())
-    groups = [_count(found.extra_groups, "group")] if found.extra_groups else []
-    pods = [_count(found.extra_pods, "pod")] if found.extra_pods else []
-    counted = ", ".join(groups + pods)
-    return f"{counted} ({room or 'nothing requested'})" if counted else room
+    groups = [counted(found.extra_groups, "group")] if found.extra_groups else []
+    pods = [counted(found.extra_pods, "pod")] if found.extra_pods else []
+    numbers = ", ".join(groups + pods)
+    return f"{numbers} ({room or 'nothing requested'})" if numbers else room
 
 
 _OPENING: Mapping[str, str] = {
     "create": "LeaderWorkerSet {name} would be created.",
     "roll": "LeaderWorkerSet {name} would be rolled: its groups get a new revision.",
+    "resize": "LeaderWorkerSet {name} would be resized: its running pods get other resources in place.",
     "scale": "LeaderWorkerSet {name} would be scaled; no group is recreated.",
     "configure": "LeaderWorkerSet {name} would change; no group is touched.",
     "nothing": "LeaderWorkerSet {name} would not change.",
@@ -322,22 +345,10 @@ def _step_line(step: Step) -> str:
     parts = []
     for verb, indexes in (("create", step.created), ("recreate", step.recreated), ("remove", step.removed)):
         if indexes:
-            parts.append(f"{verb} {_listed(indexes)}")
-    return f"{', '.join(parts)} ({_count(step.serving, 'group')} ready meanwhile)"
-
-
-def _listed(indexes: Sequence[int]) -> str:
-    """
-    >>> _listed((3,)), _listed((3, 2)), _listed((9, 8, 7, 6))
-    ('group 3', 'groups 3, 2', 'groups 9 to 6')
-    """
-    if len(indexes) > 3 and len(indexes) == abs(indexes[0] - indexes[-1]) + 1:
-        return f"groups {indexes[0]} to {indexes[-1]}"
-    return f"group{'s' if len(indexes) > 1 else ''} {', '.join(map(str, indexes))}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+            parts.append(f"{verb} {listed_groups(indexes)}")
+    if step.resized:
+        parts.append(f"resize {listed_groups(step.resized)} in place")
+    return f"{', '.join(parts)} ({counted(step.serving, 'group')} ready meanwhile)"
 
 
 def _short(value: Json) -> str:

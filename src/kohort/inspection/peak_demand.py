@@ -22,6 +22,11 @@ class RollStep(Move, Protocol):
         """Groups that are made take the new template from here on."""
         ...
 
+    @property
+    def resized(self) -> Sequence[int]:
+        """Groups that get what the new template asks for, in place."""
+        ...
+
 
 class Demand(msgspec.Struct, frozen=True):
     pods: int
@@ -49,7 +54,7 @@ def _counts(steps: Sequence[RollStep], standing: int) -> Iterator[tuple[int, int
     for step in steps:
         for index in step.removed:
             new.pop(index, None)
-        new |= dict.fromkeys(step.recreated, True)
+        new |= dict.fromkeys((*step.recreated, *step.resized), True)
         new |= {index: index >= step.partition or not standing for index in step.created}
         made = sum(new.values())
         yield len(new) - made, made

@@ -5,6 +5,13 @@ from datetime import datetime
 
 import msgspec
 
+from kohort.inspection.pod_resources import (
+    RESOURCE_COLUMNS,
+    PodResources,
+    drift_of_group,
+    resource_cells,
+    resources_of,
+)
 from kohort.inspection.release import Release, release_line, release_of
 from kohort.inspection.roll_pause import paused
 from kohort.inspection.served_revisions import images
@@ -27,6 +34,8 @@ class PodBranch(msgspec.Struct, frozen=True, rename="camel"):
     node: str
     address: str
     age_seconds: int
+    resources: PodResources = PodResources()
+    """Cpu and memory: as the spec asks, as the node accepted, as containers have them."""
 
 
 class GroupBranch(msgspec.Struct, frozen=True, rename="camel"):
@@ -83,6 +92,7 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
         leader = snapshot.leaders.get(index)
         state = states.get(index)
         key = members[0].metadata.labels.get(group_labels.REVISION, "") if members else ""
+        drift = drift_of_group(snapshot, index)
         groups.append(
             GroupBranch(
                 index=index,
@@ -93,7 +103,10 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
                 revision_key=key,
                 surge=index >= group_set.replicas,
                 size=group_size(leader, group_set.template.size) if leader is not None else group_set.template.size,
-                pods=[branch_of(pod, now, "worker" if worker_of(pod) else "leader") for pod in members],
+                pods=[
+                    branch_of(pod, now, "worker" if worker_of(pod) else "leader", drift.get(pod.metadata.name, ()))
+                    for pod in members
+                ],
             )
         )
     return SetTree(
@@ -136,7 +149,7 @@ def state_of_set(snapshot: Snapshot) -> str:
     return "Available" if "Available" in true else "Progressing"
 
 
-def branch_of(pod: Pod, now: datetime, role: str) -> PodBranch:
+def branch_of(pod: Pod, now: datetime, role: str, drift: Sequence[str] = ()) -> PodBranch:
     statuses = pod.status.container_statuses
     healthy = pod_is_ready(pod)
     return PodBranch(
@@ -149,6 +162,7 @@ def branch_of(pod: Pod, now: datetime, role: str) -> PodBranch:
         node=pod.spec.node_name,
         address=pod.status.pod_ip,
         age_seconds=age(pod.metadata.creation_timestamp, now),
+        resources=resources_of(pod, drift),
     )
 
 
@@ -169,7 +183,7 @@ def age_text(seconds: int) -> str:
 
 def drawn(tree: SetTree, *, wide: bool = False) -> list[str]:
     """The tree in lines of text."""
-    lines = [headline(tree), *(f"images: {' '.join(tree.images)}" for _ in range(wide and bool(tree.images)))]
+    lines = [headline(tree), *(wide_lines(tree.images) if wide else ())]
     for position, group in enumerate(tree.groups):
         last = position == len(tree.groups) - 1
         lines.append(f"{'└─' if last else '├─'} {_group_line(group)}")
@@ -180,6 +194,11 @@ def drawn(tree: SetTree, *, wide: bool = False) -> list[str]:
     if tree.canary is not None:
         lines += drawn(tree.canary, wide=wide)
     return lines
+
+
+def wide_lines(images: Sequence[str]) -> list[str]:
+    """What the columns mean that only `-o wide` has."""
+    return [*([f"images: {' '.join(images)}"] if images else ()), RESOURCE_COLUMNS]
 
 
 def headline(tree: SetTree) -> str:
@@ -212,4 +231,9 @@ def cells(pod: PodBranch, wide: bool) -> list[str]:
     cells = [pod.name, pod.role, pod.containers, pod.node or "no node", pod.state]
     if pod.restarts:
         cells[-1] += f", {pod.restarts} restarts"
-    return [*cells[:4], pod.address or "no address", age_text(pod.age_seconds), cells[4]] if wide else cells
+    if not wide:
+        return cells
+    if pod.resources.drift:
+        cells[-1] += f", drift: {', '.join(pod.resources.drift)}"
+    amounts = resource_cells(pod.resources)
+    return [*cells[:4], pod.address or "no address", age_text(pod.age_seconds), *amounts, cells[4]]

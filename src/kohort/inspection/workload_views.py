@@ -16,7 +16,7 @@ from kohort.inspection.release_subject import command
 from kohort.inspection.roll_pause import paused
 from kohort.inspection.served_revisions import images
 from kohort.inspection.set_causes import is_fine, ordered
-from kohort.inspection.tree import PodBranch, branch_of, cells
+from kohort.inspection.tree import PodBranch, branch_of, cells, wide_lines
 from kohort.inspection.workload import DEPLOYMENT, Workload
 
 PENDING, UPDATING, AVAILABLE, PROGRESSING = "Pending", "Updating", "Available", "Progressing"
@@ -84,7 +84,7 @@ def state_of(workload: Workload) -> str:
 def drawn_workload(tree: WorkloadTree, *, wide: bool = False) -> list[str]:
     lines = [headline_of_workload(tree)]
     if wide:
-        lines.append(f"images: {' '.join(tree.images)}")
+        lines += wide_lines(tree.images)
     rows = [cells(pod, wide) for pod in tree.pods]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
     for number, row in enumerate(rows):

@@ -11,11 +11,14 @@ import yaml
 
 from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.output_formats import document, show
+from kohort.cli.actions.resize_preflight import preflight_of_groups
 from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, Refusal
 from kohort.cli.error_messages import described
 from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet
-from kohort.inspection.forecast import forecast, forecast_lines, three_way
+from kohort.inspection.forecast import Forecast, forecast, forecast_lines, three_way
+from kohort.inspection.resize_forecast import Way
 from kohort.inspection.rollout_plan import RolloutForecast, forecast_of_rollout, rollout_lines
+from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.stored_templates import pods_for_dry_run
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
@@ -67,7 +70,7 @@ async def plan(
         except Invalid as problem:
             raise Refusal(described(problem, place, f"{KIND} {name}")) from problem
         wished = msgspec.convert(after, LeaderWorkerSet)
-        found.append(forecast(before, wished, nodes, pods, await _stored_pods(client, place, wished)))
+        found.append(await forecast_of_set(client, before, wished, nodes, pods))
     foreseen = [await _foreseen(client, namespace, one, documents, server_side) for one in rollouts]
     if form != "text":
         show([document([*found, *foreseen], form)])
@@ -76,10 +79,28 @@ async def plan(
             [line for one in found for line in forecast_lines(one)]
             + [line for one in foreseen for line in rollout_lines(one)]
         )
-    if any(one.room is not None and not one.room.fits for one in found):
+    if not all(map(has_room, found)):
         return NOT_YET
     changes = [one.action for one in found] + [one.action for one in foreseen]
     return DIFFERENT if code and any(one != "nothing" for one in changes) else 0
+
+
+async def forecast_of_set(
+    client: Client, before: Snapshot | None, wished: LeaderWorkerSet, nodes: Sequence[Node], pods: Sequence[Pod]
+) -> Forecast:
+    """`wished` is the set as the server would store it; nodes and pods are all of the cluster, as far as they can be
+    read."""
+    stored = await _stored_pods(client, wished.metadata.namespace, wished)
+    preflight = await preflight_of_groups(client, before, wished, nodes, pods) if before is not None else None
+    return forecast(before, wished, nodes, pods, stored, preflight)
+
+
+def has_room(found: Forecast) -> bool:
+    """Whether the nodes have the room, and no group is refused."""
+    if found.room is not None and not found.room.fits:
+        return False
+    ways = found.resources.groups if found.resources is not None else ()
+    return not any(one.way is Way.REFUSED or one.waits_for for one in ways)
 
 
 async def lint(client: Client, namespace: str, files: Mapping[str, str], form: str) -> int:

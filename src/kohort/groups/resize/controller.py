@@ -21,14 +21,15 @@ from kohort.groups.resize.plan import (
     CheckGroup,
     GroupView,
     MarkGroup,
-    PodView,
     ResizePlan,
     ResizePods,
     RevertPods,
     SetView,
+    crash_loops,
     plan_group_resizes,
+    view_of_pod,
 )
-from kohort.groups.resize.pod_progress import RESIZE_IN_PROGRESS, pod_progress
+from kohort.groups.resize.pod_progress import RESIZE_IN_PROGRESS
 from kohort.groups.resize.preflight import PreflightFailure, failure_of_patch, record_after_preflight
 from kohort.groups.resize.preflight_requests import containers_restarted_by, in_batches, patch_amounts, preflight_group
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason, read_record
@@ -110,7 +111,7 @@ class GroupResizes:
         leader_change, worker_change = self._changes(seen, carried, towards)
         members = self._members(leader)
         pods = [
-            _pod_view(pod, leader_change if pod is leader else worker_change, is_leader=pod is leader)
+            view_of_pod(pod, leader_change if pod is leader else worker_change, is_leader=pod is leader)
             for pod in members
         ]
         state = seen.states.get(index)
@@ -122,7 +123,7 @@ class GroupResizes:
             pods=pods,
             whole=self._is_whole(seen, leader, members),
             ready=ready,
-            broken=not ready and any(map(_crash_loops, members)),
+            broken=not ready and any(map(crash_loops, members)),
             record=record,
         )
 
@@ -394,26 +395,3 @@ def _resize_state(pod: Pod) -> tuple[object, ...]:
     allocated = [one.allocated_resources for one in pod.status.container_statuses]
     record = pod.metadata.annotations.get(group_labels.GROUP_RESIZE)
     return conditions, allocated, pod.status.allocated_resources, record
-
-
-def _pod_view(pod: Pod, change: AmountChange, *, is_leader: bool) -> PodView:
-    return PodView(
-        name=pod.metadata.name,
-        leader=is_leader,
-        shrinks=_shrinks(change),
-        forward=pod_progress(pod, change),
-        backward=pod_progress(pod, change.reversed),
-    )
-
-
-def _shrinks(change: AmountChange) -> bool:
-    """Something gets less, and nothing gets more."""
-    fields = change.changed_fields
-    return bool(fields) and all(
-        field in change.before and change.after[field] < change.before[field] for field in fields
-    )
-
-
-def _crash_loops(pod: Pod) -> bool:
-    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    return any(one.state.waiting is not None and one.state.waiting.reason == "CrashLoopBackOff" for one in statuses)

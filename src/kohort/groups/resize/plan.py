@@ -30,9 +30,10 @@ from typing import Literal
 
 import msgspec
 
-from kohort.groups.resize.pod_progress import PodProgress, Progress
+from kohort.groups.resize.pod_progress import PodProgress, Progress, pod_progress
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
-from kohort.rules.resource_edit import InPlaceEdit, RecreateEdit
+from kohort.objects.pods import Pod
+from kohort.rules.resource_edit import AmountChange, InPlaceEdit, RecreateEdit
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
 
@@ -60,6 +61,29 @@ class GroupView(msgspec.Struct, frozen=True):
     broken: bool = False
     """It is not ready and will not become ready by waiting."""
     record: ResizeRecord | None = None
+
+
+def view_of_pod(pod: Pod, change: AmountChange, *, is_leader: bool) -> PodView:
+    return PodView(
+        name=pod.metadata.name,
+        leader=is_leader,
+        shrinks=_shrinks(change),
+        forward=pod_progress(pod, change),
+        backward=pod_progress(pod, change.reversed),
+    )
+
+
+def _shrinks(change: AmountChange) -> bool:
+    """Something gets less, and nothing gets more."""
+    fields = change.changed_fields
+    return bool(fields) and all(
+        field in change.before and change.after[field] < change.before[field] for field in fields
+    )
+
+
+def crash_loops(pod: Pod) -> bool:
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return any(one.state.waiting is not None and one.state.waiting.reason == "CrashLoopBackOff" for one in statuses)
 
 
 class SetView(msgspec.Struct, frozen=True):

@@ -65,9 +65,9 @@ def pod_progress(pod: Pod, change: AmountChange) -> PodProgress:
     if not pod.active:
         return PodProgress(Progress.GONE)
     desired = desired_amounts(pod.spec)
-    foreign = _foreign_field(desired, change)
-    if foreign is not None:
-        return PodProgress(Progress.CONFLICT, conflict=foreign)
+    foreign = foreign_fields(desired, change)
+    if foreign:
+        return PodProgress(Progress.CONFLICT, conflict=foreign[0])
     if any(desired.get(field) != amount for field, amount in change.after.items()):
         return PodProgress(Progress.NOT_SENT)
     return _on_the_node(pod, change)
@@ -105,14 +105,14 @@ def desired_amounts(spec: PodSpec) -> dict[AmountField, Quantity]:
     }
 
 
-def _foreign_field(desired: StatedAmounts, change: AmountChange) -> AmountField | None:
-    """The first amount that is neither the old nor the new one. An amount that the old template did not state may have
-    any value: the cluster can have filled it in."""
-    for field, amount in change.after.items():
-        before = change.before.get(field)
-        if before is not None and desired.get(field) not in (amount, before):
-            return field
-    return None
+def foreign_fields(desired: StatedAmounts, change: AmountChange) -> list[AmountField]:
+    """Amounts that are neither the old nor the new ones. An amount that the old template did not state may have any
+    value: the cluster can have filled it in."""
+    return [
+        field
+        for field, amount in change.after.items()
+        if field in change.before and desired.get(field) not in (amount, change.before[field])
+    ]
 
 
 def _allocated_requests(pod: Pod) -> dict[AmountField, Quantity]:

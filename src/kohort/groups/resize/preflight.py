@@ -109,8 +109,36 @@ def _node_failure(pod: PodCheck) -> PreflightFailure | None:
 
 def _quota_failure(check: GroupCheck) -> PreflightFailure | None:
     """Kubernetes charges quotas pod by pod, so without this a group could stop half way."""
+    growth = _growth(check.pods)
+    for quota in check.quotas:
+        for name, used in _charged(quota, growth).items():
+            if used > quota.hard[name]:
+                more, before = used - quota.used.get(name, ZERO), quota.used.get(name, ZERO)
+                detail = f"quota {quota.name}: {more} more {name}, {before} of {quota.hard[name]} used"
+                return PreflightFailure(Refusal.QUOTA_EXCEEDED, check.pods[0].before.metadata.name, detail)
+    return None
+
+
+def quotas_after(check: GroupCheck) -> list[Quota]:
+    """The quotas once the group has its new resources: what the next group finds."""
+    growth = _growth(check.pods)
+    return [Quota(one.name, one.hard, {**one.used, **_charged(one, growth)}) for one in check.quotas]
+
+
+def _charged(quota: Quota, growth: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """What is used of each limit of the quota that the growth counts against."""
+    return {
+        name: quota.used.get(name, ZERO) + more
+        for key, more in growth.items()
+        for name in (key, key.removeprefix("requests."))
+        if name in quota.hard
+    }
+
+
+def _growth(pods: Sequence[PodCheck]) -> dict[str, Quantity]:
+    """What the pods ask for more, by the names that quotas have."""
     growth: dict[str, Quantity] = {}
-    for pod in check.pods:
+    for pod in pods:
         for prefix, read in (("requests", requests), ("limits", limits)):
             before, after = read(pod.before), read(pod.after)
             for resource in RESIZABLE:
@@ -118,14 +146,7 @@ def _quota_failure(check: GroupCheck) -> PreflightFailure | None:
                 if more > ZERO:
                     key = f"{prefix}.{resource}"
                     growth[key] = growth.get(key, ZERO) + more
-    for quota in check.quotas:
-        for key, more in growth.items():
-            for name in (key, key.removeprefix("requests.")):
-                used = quota.used.get(name, ZERO)
-                if name in quota.hard and used + more > quota.hard[name]:
-                    detail = f"quota {quota.name}: {more} more {name}, {used} of {quota.hard[name]} used"
-                    return PreflightFailure(Refusal.QUOTA_EXCEEDED, check.pods[0].before.metadata.name, detail)
-    return None
+    return growth
 
 
 def failure_of_patch(pod: str, problem: errors.ApiError) -> PreflightFailure | None:

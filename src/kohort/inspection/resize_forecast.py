@@ -1,0 +1,373 @@
+"""How each group of a set would get other cpu and memory: in place, by being recreated, or not at all.
+
+The resizes are played through with the very function that the operator plans by, `plan_group_resizes`, and with what
+the preflight of each group said. What is left is the order, and for each group its way and the reason:
+
+| way | reason |
+|---|---|
+| in place | none; or a node that lacks the room at the moment, so that the group waits for it |
+| recreate | the edit is about more than cpu and memory, or running pods cannot follow it: `RecreateReason` |
+| recreate | the preflight failed, and the policy is InPlaceOrRecreate: `Refusal` |
+| recreate | the group does not become ready anyway: `BROKEN` |
+| refused | the preflight failed, and the policy is InPlaceOnly: `Refusal` |
+| refused | a quota has no room; it is tried again when it has: `Refusal.QUOTA_EXCEEDED` |
+| refused | amounts of a pod were changed by someone else: `CONFLICT` |
+| refused | the set stops at another group before: `NOT_REACHED` |
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from kohort.groups import revisions
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.resize.plan import (
+    AdoptGroup,
+    CheckGroup,
+    GroupView,
+    MarkGroup,
+    PodView,
+    ResizePods,
+    SetView,
+    crash_loops,
+    plan_group_resizes,
+    view_of_pod,
+)
+from kohort.groups.resize.pod_progress import PodProgress, Progress
+from kohort.groups.resize.preflight import PreflightFailure, Refusal, record_after_preflight
+from kohort.groups.resize.preflight_requests import Member, containers_restarted_by, with_amounts
+from kohort.groups.resize.record import Phase, read_record
+from kohort.inspection.advice import Command, Verb
+from kohort.inspection.snapshot import Snapshot, worker_of
+from kohort.inspection.template_resize import AmountRequest, request_problem, resized_template
+from kohort.objects.core import Node, Pod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.quantity import ZERO, Quantity
+from kohort.resources import ACCOUNTING, amounts_of, requests
+from kohort.rules import group_labels
+from kohort.rules.group_template import canonical_template
+from kohort.rules.resource_edit import (
+    POD,
+    RESIZABLE,
+    AmountChange,
+    AmountField,
+    InPlaceEdit,
+    RecreateEdit,
+    RecreateReason,
+    Role,
+    TemplateEdit,
+    classify_revision_edit,
+)
+from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_update_policy
+
+_LONGEST: Final = 10_000
+_COMPLETE: Final = PodProgress(Progress.COMPLETE)
+
+
+class Way(StrEnum):
+    IN_PLACE = "InPlace"
+    RECREATE = "Recreate"
+    REFUSED = "Refused"
+
+
+class GroupReason(StrEnum):
+    BROKEN = "Broken"
+    CONFLICT = "Conflict"
+    NOT_REACHED = "NotReached"
+
+
+class RoomShortage(msgspec.Struct, frozen=True, rename="camel"):
+    """A node lacks the room for a pod at the moment, so that its resize is deferred."""
+
+    pod: str
+    node: str
+    resource: str
+    more: str
+    """What the pod asks for beyond what it has."""
+    free: str
+
+
+class GroupWay(msgspec.Struct, frozen=True, rename="camel"):
+    group: int
+    way: Way
+    reason: RecreateReason | Refusal | GroupReason | None = None
+    pod: str = ""
+    detail: str = ""
+    """Amounts, names or the words of the API server."""
+    waits_for: tuple[RoomShortage, ...] = ()
+    """In place, but not before these nodes have room."""
+
+
+class ResizeForecast(msgspec.Struct, frozen=True, rename="camel"):
+    policy: ResourceUpdatePolicy
+    groups: tuple[GroupWay, ...] = ()
+    """From the highest index down: the order in which they come. Empty with the policy Recreate."""
+    at_a_time: int = 1
+    """At most so many groups are resized at the same time."""
+    restarts: tuple[str, ...] = ()
+    """Containers whose own policy restarts them."""
+    not_asked: str = ""
+    """What could not be asked for lack of rights."""
+    obstacle: RecreateEdit | None = None
+    """Why running pods cannot follow, although nothing but cpu and memory changes."""
+    command: str = ""
+    """With the policy Recreate: the command that does it in place."""
+
+    def by_way(self, way: Way) -> list[GroupWay]:
+        return [one for one in self.groups if one.way is way]
+
+
+class Preflight(msgspec.Struct, frozen=True):
+    """What the cluster said about each group."""
+
+    failures: Mapping[int, PreflightFailure] = {}
+    shortages: Mapping[int, tuple[RoomShortage, ...]] = {}
+    not_asked: str = ""
+
+
+def edits_of_groups(before: Snapshot, after: LeaderWorkerSet) -> dict[int, TemplateEdit | None]:
+    """By group: what leads from the revision that it has to the wanted one; None if it has that already."""
+    wanted = revisions.content(after)["spec"]
+    found: dict[int, TemplateEdit | None] = {}
+    known: dict[str, TemplateEdit | None] = {}
+    for index, leader in before.leaders.items():
+        key = leader.metadata.labels.get(group_labels.REVISION, "")
+        if key not in known:
+            known[key] = _edit(before, key, wanted)
+        found[index] = known[key]
+    return found
+
+
+def _edit(before: Snapshot, key: str, wanted: JsonObject) -> TemplateEdit | None:
+    stored = revisions.by_key(before.revisions, key)
+    if stored is not None:
+        content = revisions.content(stored.applied_to(before.group_set))["spec"]
+    elif key == before.update_key:
+        content = revisions.content(before.group_set)["spec"]
+    else:
+        return RecreateEdit(RecreateReason.OTHER_FIELDS)
+    return None if content == wanted else classify_revision_edit(content, wanted)
+
+
+def members_to_resize(before: Snapshot, after: LeaderWorkerSet) -> dict[int, list[Member]]:
+    """The groups that the operator would ask about, from the highest index down, with what their pods go through."""
+    if not resource_update_policy(after.spec).in_place:
+        return {}
+    found: dict[int, list[Member]] = {}
+    for index, edit in sorted(edits_of_groups(before, after).items(), reverse=True):
+        if isinstance(edit, InPlaceEdit) and _partition(before, after) <= index < after.replicas:
+            found[index] = [(pod, edit.of(_role(pod))) for pod in before.members(index)]
+    return found
+
+
+def _partition(before: Snapshot, after: LeaderWorkerSet) -> int:
+    """A Rollout holds the set by its partition, and lowers it step by step."""
+    return 0 if before.rollout is not None else after.partition
+
+
+def room_shortages(
+    groups: Mapping[int, Sequence[Member]], nodes: Iterable[Node], pods: Iterable[Pod]
+) -> dict[int, tuple[RoomShortage, ...]]:
+    """By group: pods whose nodes lack the room now. Groups come one after the other, and what a group takes or gives
+    back is gone or there for the next one. `pods` are all of the cluster."""
+    free = {node.metadata.name: dict(amounts_of(node.status.allocatable)) for node in nodes}
+    for pod in pods:
+        if pod.spec.node_name in free and not pod.finished:
+            _take(free[pod.spec.node_name], requests(pod, ACCOUNTING))
+    found: dict[int, tuple[RoomShortage, ...]] = {}
+    for index, members in groups.items():
+        growths = [(pod, _growth(pod, change)) for pod, change in members if pod.spec.node_name in free]
+        for pod, growth in growths:
+            _take(free[pod.spec.node_name], growth)
+        short = [
+            RoomShortage(pod.metadata.name, node, name, str(more), str(max(free[node][name] + more, ZERO)))
+            for pod, growth in growths
+            for name, more in growth.items()
+            if more > ZERO and name in free[node := pod.spec.node_name] and free[node][name] < ZERO
+        ]
+        if short:
+            found[index] = tuple(short)
+    return found
+
+
+def _growth(pod: Pod, change: AmountChange) -> dict[str, Quantity]:
+    before, after = requests(pod, ACCOUNTING), requests(with_amounts(pod, change.after), ACCOUNTING)
+    return {name: after.get(name, ZERO) - before.get(name, ZERO) for name in RESIZABLE}
+
+
+def _take(free: dict[str, Quantity], taken: Mapping[str, Quantity]) -> None:
+    for name, amount in taken.items():
+        if name in free:
+            free[name] = free[name] - amount
+
+
+class PlayedResizes:
+    """The resizes of a set, played through."""
+
+    def __init__(self, before: Snapshot, after: LeaderWorkerSet, preflight: Preflight) -> None:
+        self._after = after
+        self._policy = resource_update_policy(after.spec)
+        self._partition = _partition(before, after)
+        self._preflight = preflight
+        self._edits = edits_of_groups(before, after)
+        self._views = {index: self._first_view(before, index) for index in self._edits if index < after.replicas}
+        self.resized: list[int] = []
+
+    def _first_view(self, before: Snapshot, index: int) -> GroupView:
+        edit, leader, members = self._edits[index], before.leaders[index], before.members(index)
+        state = before.states.get(index)
+        record = read_record(leader.metadata.annotations)
+        old = leader.metadata.labels.get(group_labels.REVISION, "")
+        pods = [_view_of_pod(pod, edit) for pod in members]
+        if record is not None:  # it finishes or reverts first
+            pods = [replace(pod, forward=PodProgress(Progress.NOT_SENT)) for pod in pods]
+        broken = not (state is not None and state.ready) and any(map(crash_loops, members))
+        return GroupView(index, old if edit is not None else _NEW, edit, pods, True, not broken, broken)
+
+    @property
+    def lowest_partition(self) -> int:
+        return plan_group_resizes(self._view()).lowest_partition
+
+    def advance(self) -> tuple[int, ...]:
+        """Go on until groups have their new resources; which ones."""
+        for _ in range(_LONGEST):
+            adopted: list[int] = []
+            moved = False
+            for action in plan_group_resizes(self._view()).actions:
+                view = self._views[action.index]
+                match action:
+                    case CheckGroup():
+                        failure = self._preflight.failures.get(action.index)
+                        record = record_after_preflight(self._policy, failure, _NEW, 0.0)
+                        self._views[action.index] = replace(view, record=record)
+                        moved = moved or record is not None
+                    case MarkGroup(record=record):
+                        self._views[action.index] = replace(view, record=record)
+                        moved = True
+                    case ResizePods(pods=names):
+                        pods = [replace(pod, forward=_COMPLETE) if pod.name in names else pod for pod in view.pods]
+                        self._views[action.index] = replace(view, pods=pods)
+                        moved = True
+                    case AdoptGroup():
+                        self._views[action.index] = replace(view, revision=_NEW, edit=None, record=None)
+                        adopted.append(action.index)
+            self.resized += adopted
+            if adopted or not moved:
+                return tuple(adopted)
+        return ()
+
+    def recreate(self, indexes: Iterable[int]) -> None:
+        """These groups were recreated by the roll."""
+        for index in indexes:
+            if index in self._views:
+                self._views[index] = replace(self._views[index], revision=_NEW, edit=None, record=None)
+
+    def ways(self) -> tuple[GroupWay, ...]:
+        """What became of every group that has to change."""
+        concerned = [index for index, edit in self._edits.items() if edit is not None and index >= self._partition]
+        return tuple(self._way(index) for index in sorted(concerned, reverse=True) if index in self._views)
+
+    def _way(self, index: int) -> GroupWay:
+        edit, view = self._edits[index], self._views[index]
+        failure = self._preflight.failures.get(index)
+        waits = self._preflight.shortages.get(index, ())
+        if index in self.resized:
+            return GroupWay(index, Way.IN_PLACE, waits_for=waits)
+        if isinstance(edit, RecreateEdit):
+            return GroupWay(index, Way.RECREATE, edit.reason, detail=edit.field.path if edit.field is not None else "")
+        if view.record is not None and view.record.phase is Phase.REVERTED and failure is not None:
+            return GroupWay(index, Way.REFUSED, failure.refusal, failure.pod, failure.detail)
+        if failure is not None and failure.refusal is Refusal.QUOTA_EXCEEDED:
+            return GroupWay(index, Way.REFUSED, failure.refusal, failure.pod, failure.detail)
+        if view.edit is None:
+            if failure is not None:
+                return GroupWay(index, Way.RECREATE, failure.refusal, failure.pod, failure.detail)
+            return GroupWay(index, Way.RECREATE, GroupReason.BROKEN)
+        for pod in view.pods:
+            if pod.forward.conflict is not None:
+                return GroupWay(index, Way.REFUSED, GroupReason.CONFLICT, pod.name, pod.forward.conflict.path)
+        return GroupWay(index, Way.REFUSED, GroupReason.NOT_REACHED)
+
+    def _view(self) -> SetView:
+        return SetView(
+            revision=_NEW,
+            policy=self._policy,
+            partition=self._partition,
+            concurrency=max(1, self._after.unavailable),
+            deadline_seconds=1.0,
+            now=0.0,
+            groups=list(self._views.values()),
+        )
+
+
+_NEW: Final = "wanted"
+"""Stands for the key of the wanted revision, which may not exist yet."""
+
+
+def _view_of_pod(pod: Pod, edit: TemplateEdit | None) -> PodView:
+    change = edit.of(_role(pod)) if isinstance(edit, InPlaceEdit) else AmountChange({}, {})
+    return view_of_pod(pod, change, is_leader=_role(pod) == "leader")
+
+
+def _role(pod: Pod) -> Role:
+    return "worker" if worker_of(pod) else "leader"
+
+
+def resize_forecast(
+    before: Snapshot, after: LeaderWorkerSet, played: PlayedResizes | None, not_asked: str = ""
+) -> ResizeForecast | None:
+    """None if the edit is about anything else than cpu and memory. `played` to its end, unless the policy is
+    Recreate."""
+    edits = [one for one in edits_of_groups(before, after).values() if one is not None]
+    policy = resource_update_policy(after.spec)
+    if not edits or all(isinstance(one, RecreateEdit) and one.reason is RecreateReason.OTHER_FIELDS for one in edits):
+        return None
+    obstacle = next((one for one in edits if isinstance(one, RecreateEdit)), None)
+    found = ResizeForecast(policy, at_a_time=max(1, after.unavailable), not_asked=not_asked, obstacle=obstacle)
+    restarts = _restarted(before, after)
+    if played is None:
+        return replace(found, restarts=restarts, command="" if obstacle else _command(before, after))
+    return replace(found, groups=played.ways(), restarts=restarts)
+
+
+def _restarted(before: Snapshot, after: LeaderWorkerSet) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for index, edit in edits_of_groups(before, after).items():
+        if isinstance(edit, InPlaceEdit):
+            for pod in before.members(index):
+                names |= dict.fromkeys(containers_restarted_by(pod, edit.of(_role(pod)).after))
+    return tuple(names)
+
+
+def _command(before: Snapshot, after: LeaderWorkerSet) -> str:
+    """The `kohort resize` that writes exactly this edit, if there is one."""
+    old, new = before.group_set.template.raw, after.template.raw
+    for request in _possible_requests(before, after):
+        if request_problem(old, request) is None and _same(resized_template(old, request), new):
+            options = (*request.options, "--policy", ResourceUpdatePolicy.IN_PLACE_OR_RECREATE.value)
+            return Command(Verb.RESIZE, before.name, before.metadata.namespace, options).text
+    return ""
+
+
+def _same(one: JsonObject, other: JsonObject) -> bool:
+    return canonical_template(one) == canonical_template(other)
+
+
+def _possible_requests(before: Snapshot, after: LeaderWorkerSet) -> list[AmountRequest]:
+    edit = next((one for one in edits_of_groups(before, after).values() if isinstance(one, InPlaceEdit)), None)
+    if edit is None:
+        return []
+    changed: dict[AmountField, str] = {}
+    for change in (edit.leader, edit.worker):
+        changed |= {field: str(change.after[field]) for field in change.changed_fields if field.side == "requests"}
+    holders = {field.container for field in changed}
+    if len(holders) != 1:
+        return []
+    (holder,) = holders
+    amounts = {field.resource: changed[field] for field in sorted(changed, key=lambda one: one.resource)}
+    if holder == POD:
+        return [AmountRequest(amounts, whole_pod=True)]
+    return [AmountRequest(amounts), AmountRequest(amounts, container=holder)]
