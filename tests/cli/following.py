@@ -4,11 +4,12 @@ They are run through the command line itself, on a client that turns every write
 webhooks say whether they would accept it, and the story goes on as if nothing had happened.
 """
 
+import asyncio
 import json
 import re
 import shlex
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from msgspec.structs import replace
 from tests.cli.terminal import NAMESPACE, Story
@@ -19,7 +20,8 @@ from kohort.cli.main import main
 from kohort.kube.client import Client
 from kohort.kube.http import Request, Response, Stream, Transport
 
-RECOMMENDED = re.compile(r"kohort (?:approve|abort|resume|undo|restart|resize|logs|status|explain)\b[^;()\n]*")
+RECOMMENDED = re.compile(r"kohort (?:approve|abort|resume|undo|restart|retry|resize|logs|status|explain)\b[^;()\n]*")
+PATIENCE = 30.0
 WITHOUT_LOGS = "simulated nodes only pretend"
 
 
@@ -95,5 +97,9 @@ class Follower:
         return commands
 
     async def _run(self, command: str) -> tuple[int, str]:
-        code = await guarded(action_of(command), self._client, NAMESPACE)
+        """A command that follows what it has begun never sees an end of it here, because nothing is written."""
+        code = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                code = await guarded(action_of(command), self._client, NAMESPACE)
         return code, self._user.printed().err

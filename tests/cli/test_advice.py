@@ -177,7 +177,7 @@ async def test_what_a_plan_recommends(resources: JsonObject, story: Callable[...
         await user.create(before)
         after = yaml.safe_dump(dict(before.containers(container(resources=resources))))
         text, _ = await user.run(plan.plan, {"f": after}, "text", False, False)
-        assert await Follower(user).read(text) == ["kohort resize llm -n default --cpu 2"]
+        assert await Follower(user).read(text) == ["kohort resize llm -n default --cpu 2 --policy InPlaceOrRecreate"]
 
 
 def _less(resources: JsonObject) -> JsonObject:

@@ -108,7 +108,7 @@ def test_a_kubeconfig_that_is_broken(text: str, complaint: str, tmp_path: Path) 
     [
         (["get", "pod/llm"], "'pod/llm' names no workload: write the name of a LeaderWorkerSet, deployment/NAME"),
         (["resize", "deployment/web", "--size", "3"], "is no LeaderWorkerSet: write its name, or lws/NAME"),
-        (["resize", "llm"], "give either --size, or --cpu and/or --memory"),
+        (["resize", "llm"], "give --cpu, --memory or both; or --policy; or --size"),
         (["resize", "llm", "--size", "3", "--cpu", "2"], "give either --size, or --cpu and/or --memory"),
         (["resize", "llm", "--size", "0"], "0 is not in the range"),
         (["status"], "Missing argument 'NAME'"),

@@ -1,4 +1,4 @@
-"""`kohort resize`, of groups and of pods in place."""
+"""`kohort resize` of the number of pods in groups, and of running pods with `--pods-only`."""
 
 import json
 from collections.abc import Callable
@@ -7,7 +7,7 @@ import pytest
 from tests.builders import lws
 from tests.cli.terminal import NAMESPACE, ORDER
 
-from kohort.cli.actions import edit, show
+from kohort.cli.actions import resize, show
 from kohort.cli.connection import NOT_YET, REFUSED
 from kohort.kube.client import PatchType
 from kohort.kube.resources import NODES, PODS
@@ -17,10 +17,10 @@ from kohort.objects.json_types import Json
 async def test_resize_of_groups_must_be_allowed(story: Callable[..., Json]) -> None:
     async with story() as user:
         await user.create(lws("llm").replicas(1).size(2))
-        _, code = await user.run(edit.resize_groups, "llm", 3, False, False)
+        _, code = await user.run(resize.resize_groups, "llm", 3, False, False)
         assert code == REFUSED
         assert "add --recreate to allow it" in user.complaint
-        _, code = await user.run(edit.resize_groups, "llm", 3, True, False)
+        _, code = await user.run(resize.resize_groups, "llm", 3, True, False)
         assert code == 0
         await user.run(show.status, "llm", "text", True, 600.0)
         assert sorted(user.uids()) == ["llm-0", "llm-0-1", "llm-0-2"]
@@ -31,7 +31,7 @@ async def test_resize_of_pods_leaves_them_alive(story: Callable[..., Json]) -> N
         path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
         await user.create(lws("llm").replicas(1).size(3).but(path, {"requests": {"cpu": "1"}}))
         before = user.uids()
-        _, code = await user.run(edit.resize_pods, "llm", {"cpu": "2"}, "", "worker", False)
+        _, code = await user.run(resize.resize_pods, "llm", {"cpu": "2"}, "", "worker", False)
         assert code == 0
         await user.cluster.settle()
         assert user.uids() == before
@@ -48,12 +48,12 @@ async def test_a_node_that_enforces_nothing_is_named(story: Callable[..., Json])
     async with story(nodes=1) as user:
         path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
         await user.create(lws("llm").replicas(1).size(2).but(path, {"requests": {"cpu": "1"}}))
-        text, _ = await user.run(edit.resize_pods, "llm", {"cpu": "2"}, "", "all", False)
+        text, _ = await user.run(resize.resize_pods, "llm", {"cpu": "2"}, "", "all", False)
         assert "enforced" not in text
         condition = {"type": "ResourcesEnforced", "status": "False", "reason": "NoCgroups", "message": "no cgroup v2"}
         body = {"status": {"conditions": [condition]}}
         await user.cluster.client.patch(NODES, "sim-0", "", body, PatchType.STRATEGIC, "status")
-        text, code = await user.run(edit.resize_pods, "llm", {"cpu": "3"}, "", "all", False)
+        text, code = await user.run(resize.resize_pods, "llm", {"cpu": "3"}, "", "all", False)
         assert (code, text.splitlines()[-1]) == (0, "Limits are not enforced on node sim-0: no cgroup v2")
 
 
@@ -61,7 +61,7 @@ async def test_a_resize_that_the_node_can_never_hold_is_refused(story: Callable[
     async with story() as user:
         path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
         await user.create(lws("llm").replicas(1).size(1).but(path, {"requests": {"cpu": "1"}}))
-        _, code = await user.run(edit.resize_pods, "llm", {"cpu": "1000"}, "", "leader", False)
+        _, code = await user.run(resize.resize_pods, "llm", {"cpu": "1000"}, "", "leader", False)
         assert code == REFUSED
         assert "cpu, requested: 1000000, allocatable: 32000; ask for less" in user.complaint
 
@@ -76,7 +76,7 @@ async def test_limits_in_a_resize(story: Callable[..., Json], limit: str, wanted
         path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
         resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": limit}}
         await user.create(lws("llm").replicas(1).size(1).but(path, resources))
-        _, code = await user.run(edit.resize_pods, "llm", {"cpu": wanted}, "", "leader", False)
+        _, code = await user.run(resize.resize_pods, "llm", {"cpu": wanted}, "", "leader", False)
         assert code == 0, user.complaint
         pod = user.cluster.find(PODS, "llm-0", NAMESPACE)
         assert pod is not None
@@ -88,9 +88,9 @@ async def test_a_dry_run_promises_nothing_to_follow(story: Callable[..., Json]) 
     async with story() as user:
         path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
         await user.create(lws("llm").replicas(1).size(2).but(path, {"requests": {"cpu": "1"}}))
-        text, code = await user.run(edit.resize_pods, "llm", {"cpu": "2"}, "", "all", True)
+        text, code = await user.run(resize.resize_pods, "llm", {"cpu": "2"}, "", "all", True)
         assert (text, code) == ("2 pods of llm could get cpu 2 in place\n", 0)
-        text, code = await user.run(edit.resize_groups, "llm", 3, True, True)
+        text, code = await user.run(resize.resize_groups, "llm", 3, True, True)
         assert (text, code) == ("groups of llm would be recreated with 3 pods\n", 0)
         assert len(user.uids()) == 2
 
@@ -105,7 +105,7 @@ async def test_a_resize_that_waits_is_explained(story: Callable[..., Json]) -> N
             f"{path}.metadata.annotations", orders
         )
         await user.create(built)
-        await user.run(edit.resize_pods, "llm", {"cpu": "2"}, "", "leader", False)
+        await user.run(resize.resize_pods, "llm", {"cpu": "2"}, "", "leader", False)
         await user.cluster.settle()
         text, code = await user.run(show.explain, "llm", "json")
         assert code == NOT_YET
@@ -120,12 +120,12 @@ async def test_resize_of_pods_as_a_whole(story: Callable[..., Json]) -> None:
         block = {"requests": {"memory": "2Gi"}, "limits": {"memory": "2Gi"}}
         await user.create(lws("llm").replicas(1).size(2).but(f"{POD}.resources", block))
         before = user.uids()
-        _, code = await user.run(edit.resize_pods, "llm", {"memory": "3Gi"}, "", "all", False)
+        _, code = await user.run(resize.resize_pods, "llm", {"memory": "3Gi"}, "", "all", False)
         assert code == REFUSED
-        assert "kohort resize llm -n default --pod --memory 3Gi" in user.complaint
-        _, code = await user.run(edit.resize_pods, "llm", {"memory": "3Gi"}, "", "all", True, True)
+        assert "kohort resize llm -n default --memory 3Gi --pod --pods-only" in user.complaint
+        _, code = await user.run(resize.resize_pods, "llm", {"memory": "3Gi"}, "", "all", True, True)
         assert (code, user.complaint) == (0, "")
-        _, code = await user.run(edit.resize_pods, "llm", {"memory": "3Gi"}, "", "all", False, True)
+        _, code = await user.run(resize.resize_pods, "llm", {"memory": "3Gi"}, "", "all", False, True)
         assert (code, user.complaint) == (0, "")
         await user.cluster.settle()
         assert user.uids() == before
@@ -144,12 +144,12 @@ async def test_a_resize_that_would_undo_itself_is_refused(whole_pod: bool, story
         built = built.but(f"{POD}.containers.0.resources", {"requests": {"memory": "1Gi"}})
     async with story() as user:
         await user.create(built)
-        _, code = await user.run(edit.resize_pods, "llm", {"memory": "2Gi"}, "", "all", False, whole_pod)
+        _, code = await user.run(resize.resize_pods, "llm", {"memory": "2Gi"}, "", "all", False, whole_pod)
         assert code == REFUSED
         assert "recreates their groups from the template, at the old size" in user.complaint
-        _, code = await user.run(edit.resize_pods, "llm", {"cpu": "1"}, "", "all", True, whole_pod)
+        _, code = await user.run(resize.resize_pods, "llm", {"cpu": "1"}, "", "all", True, whole_pod)
         assert "restart" not in user.complaint
-        text, code = await user.run(edit.resize_pods, "llm", {"memory": "2Gi"}, "", "all", False, whole_pod, True)
+        text, code = await user.run(resize.resize_pods, "llm", {"memory": "2Gi"}, "", "all", False, whole_pod, True)
         assert (code, "their groups are recreated at the old size" in text) == (0, True)
 
 
@@ -158,5 +158,5 @@ async def test_a_set_that_leaves_its_groups_alone_may_be_resized(story: Callable
     built = lws("llm").replicas(1).size(2).restart("None").but(f"{POD}.containers.0.resizePolicy", policy)
     async with story() as user:
         await user.create(built.but(f"{POD}.containers.0.resources", {"requests": {"memory": "1Gi"}}))
-        _, code = await user.run(edit.resize_pods, "llm", {"memory": "2Gi"}, "", "all", False)
+        _, code = await user.run(resize.resize_pods, "llm", {"memory": "2Gi"}, "", "all", False)
         assert (code, user.complaint) == (0, "")

@@ -68,10 +68,11 @@ STANDING = (
     ("kohort logs llm --group 7", 1, "has no pods in group 7; there are: llm-0, "),
     ("kohort approve llm", 1, "no Rollout releases LeaderWorkerSet llm; only steps of Rollouts wait for approval"),
     ("kohort abort llm", 1, "has nothing under way; to return to an earlier one: kohort undo llm"),
-    ("kohort resize llm", 2, "give either --size, or --cpu and/or --memory"),
+    ("kohort resize llm", 2, "give --cpu, --memory or both; or --policy; or --size"),
     ("kohort resize llm --size 8", 1, "would be recreated with 8 instead of 4 pods, .*; add --recreate to allow it"),
     ("kohort resize llm --cpu lots", 2, "'lots' is no amount: write 500m, 2 or 1.5"),
-    ("kohort resize llm --cpu 1 --container x", 1, "no pod has a container x; there are: server, shard"),
+    ("kohort resize llm --cpu 1", 1, "its resourceUpdatePolicy is Recreate. Choose:"),
+    ("kohort resize llm --cpu 1 --container x", 1, "no template has a container x; there are: server, shard"),
     ("kohort restart llm --group 9", 1, "has no group 9; there are: 0, 1"),
     (
         plan_of("replicas: 2", "replicsa: 2"),

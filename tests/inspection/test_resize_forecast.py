@@ -65,8 +65,8 @@ def test_the_command_that_does_it_in_place() -> None:
     found = foresee(subject(BURSTABLE), subject(MORE))
     assert (found.action, found.recreated) == ("roll", (2, 1, 0))
     assert lines(found) == [
-        "Only cpu and memory change. Groups are recreated, because resourceUpdatePolicy is Recreate. Running pods could "
-        "have them in place, without a restart, instead: kohort resize llm -n default --cpu 2 --policy "
+        "Only cpu and memory change. Groups are recreated, because resourceUpdatePolicy is Recreate. Running pods "
+        "could have them in place, without a restart, instead: kohort resize llm -n default --cpu 2 --policy "
         "InPlaceOrRecreate"
     ]
 

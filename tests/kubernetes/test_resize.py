@@ -53,12 +53,12 @@ async def test_groups_grow_in_place_and_in_size(kubernetes: ControlPlane, tmp_pa
             await settled(client, SPACE, 2)
             before = _uids(await pods(client, SPACE))
 
-            await kohort(kubernetes, "resize", "llm", "--namespace", SPACE, "--cpu", "200m")
+            await kohort(kubernetes, "resize", "llm", "--namespace", SPACE, "--cpu", "200m", "--pods-only")
             after = await _resized(client, "200m")
             assert _uids(after) == before
 
             # More than the node has: refused before anything changes.
-            words = ("resize", "llm", "--namespace", SPACE, "--cpu", "100000")
+            words = ("resize", "llm", "--namespace", SPACE, "--cpu", "100000", "--pods-only")
             assert "enough allocatable resources" in await kohort(kubernetes, *words, refused=True)
             assert _uids(await _resized(client, "200m")) == before
 

@@ -8,15 +8,18 @@ import msgspec
 
 from kohort.cli.actions.cluster_parts import ClusterStatus
 from kohort.cli.actions.list_workloads import Line, ReleaseRecord
+from kohort.cli.actions.resize import ResizeResult
 from kohort.cli.connection import EXIT_CODES
 from kohort.cli.main import COMMANDS, main
 from kohort.inspection.capacity_forecast import Room
 from kohort.inspection.cause import CauseKind
 from kohort.inspection.forecast import Change, Forecast, Step
 from kohort.inspection.history import Entry
-from kohort.inspection.in_place_forecast import InPlace
+from kohort.inspection.pod_resources import PodAmounts, PodResources
 from kohort.inspection.progress import Progress
 from kohort.inspection.release import Release
+from kohort.inspection.resize_forecast import GroupWay, ResizeForecast, RoomShortage
+from kohort.inspection.resize_progress import ResizeCounts, ResizeProgress
 from kohort.inspection.rollout_plan import PlannedStep, RolloutForecast
 from kohort.inspection.tree import GroupBranch, PodBranch, SetTree
 from kohort.inspection.workload_views import WorkloadTree
@@ -26,9 +29,14 @@ OUTPUTS: Final = (
     ("kohort get NAME (without NAME, a list)", SetTree),
     ("kohort get: each of groups", GroupBranch),
     ("kohort get: each of pods", PodBranch),
+    ("kohort get: resources of a pod", PodResources),
+    ("kohort get: desired, allocated and actual", PodAmounts),
     ("kohort get deployment/NAME, statefulset/NAME", WorkloadTree),
     ("release, in get, list and status", Release),
     ("kohort status", Progress),
+    ("kohort status: resize", ResizeProgress),
+    ("kohort status: groups of resize", ResizeCounts),
+    ("kohort resize", ResizeResult),
     ("kohort list (a list)", Line),
     ("kohort history (a list)", Entry),
     ("kohort releases (a list)", ReleaseRecord),
@@ -36,7 +44,9 @@ OUTPUTS: Final = (
     ("kohort plan: each of changes", Change),
     ("kohort plan: each of steps", Step),
     ("kohort plan: room", Room),
-    ("kohort plan: inPlace", InPlace),
+    ("kohort plan: resources", ResizeForecast),
+    ("kohort plan: each of the groups of resources", GroupWay),
+    ("kohort plan: each of waitsFor", RoomShortage),
     ("kohort plan: for each Rollout", RolloutForecast),
     ("kohort plan: each of a Rollout's steps", PlannedStep),
     ("kohort status --cluster", ClusterStatus),

@@ -23,7 +23,9 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 def command(filenames: tuple[str, ...], server_side: bool, exit_code: bool, output: str, target: Target) -> None:
     """Show what applying a file would do: which groups are recreated, in which order, and how much room that needs.
 
-    Pods are counted as the API server would store them. Exit code 3 if the nodes do not have the room.
+    Pods are counted as the API server would store them. Where only cpu and memory change and the set has a policy for
+    it, each group changes in place, is recreated or refused, and the reason is given. Exit code 3 if the nodes do not
+    have the room, or if a group is refused.
     """
     from kohort.cli.actions import plan
     from kohort.cli.connection import Action, Refusal

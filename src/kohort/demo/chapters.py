@@ -122,7 +122,7 @@ class Demo:
     async def _resize(self) -> str:
         before = cluster_state.processes(self.state.stable_pods)
         old = cluster_state.memory_of(self.state.stable_pods[0])
-        await self._command("resize", manifests.NAME, "--memory", MEMORY)
+        await self._command("resize", manifests.NAME, "--memory", MEMORY, "--pods-only")
         grown: Callable[[], bool] = lambda: all(  # noqa: E731
             cluster_state.memory_of(pod) == MEMORY for pod in self.state.stable_pods
         )

@@ -15,6 +15,7 @@ class Verb(Enum):
     RESUME = "resume"
     UNDO = "undo"
     RESTART = "restart"
+    RETRY = "retry"
     RESIZE = "resize"
     LOGS = "logs"
     FAILURES = "failures"

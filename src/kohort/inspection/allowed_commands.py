@@ -8,11 +8,13 @@ Commands ask before they write, and `kohort explain` asks before it recommends o
 | approve --step N | its Rollout is rolling, and has a step N; the next one: as approve |
 | abort | the version that is wanted is not the stable one, and that is still kept |
 | resume | its Rollout is paused, or without one the workload itself |
+| undo | an earlier version is kept that served |
 """
 
 from collections.abc import Iterable
 
 from kohort.inspection.advice import Advice, Command, Verb, alternatives
+from kohort.inspection.history import NoSuchRevision, previous
 from kohort.inspection.release import is_at_pause, is_rolling
 from kohort.inspection.release_subject import Subject, command, title
 from kohort.rollouts.rollout_types import Rollout
@@ -28,6 +30,8 @@ def refusal(subject: Subject, verb: Verb) -> str:
             return abort_refusal(subject)
         case Verb.RESUME:
             return resume_refusal(subject)
+        case Verb.UNDO:
+            return undo_refusal(subject)
         case _:
             return ""
 
@@ -73,6 +77,14 @@ def resume_refusal(subject: Subject) -> str:
     if rollout is not None:
         return "" if rollout.spec.strategy.paused else f"Rollout {rollout.metadata.name} is not paused"
     return "" if subject.held else f"{title(subject)} is not paused"
+
+
+def undo_refusal(subject: Subject) -> str:
+    try:
+        previous(subject)
+    except NoSuchRevision as problem:
+        return str(problem)
+    return ""
 
 
 def _state(subject: Subject, rollout: Rollout) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from kohort.groups.resize.preflight import Refusal
+from kohort.groups.resize.record import ResizeRecord, RevertReason
 from kohort.inspection.readable_amounts import amount_text
 from kohort.inspection.resize_forecast import GroupReason, GroupWay, ResizeForecast, RoomShortage, Way
 from kohort.inspection.template_resize import BoundByPod, NoSuchContainer, RequestProblem, SharedTemplate
@@ -66,7 +67,7 @@ def way_words(one: GroupWay) -> str:
         case GroupReason.BROKEN:
             return "it is not ready, so recreating it costs nothing"
         case GroupReason.CONFLICT:
-            return f"{one.pod}: {one.detail} differs from the template; someone else changed it"
+            return f"{one.pod}: {one.detail} differs from the template: it was changed on the pod itself"
         case GroupReason.NOT_REACHED:
             return "the set stops before it"
         case RecreateReason():
@@ -138,3 +139,55 @@ def request_words(problem: RequestProblem) -> str:
             return f"no template has a container {container}; there are: {', '.join(known)}"
         case BoundByPod(resources):
             return f"pods have {' and '.join(resources)} as a whole (spec.resources)"
+
+
+def pod_resize_words(reason: str, message: str) -> str:
+    """What a node says about a resize that it does not carry out; without a reason, it tried and failed."""
+    return f"resize {reason.lower()}: {message}" if reason else f"resize fails: {message}"
+
+
+def after_deadline_words(policy: ResourceUpdatePolicy, deadline: float) -> str:
+    then = ", and is recreated with the new ones" if policy is ResourceUpdatePolicy.IN_PLACE_OR_RECREATE else ""
+    return (
+        f"wait until the node has room, or make room; {deadline:g} s after its begin the group gets its former "
+        f"resources back{then}"
+    )
+
+
+def stopped_words(record: ResizeRecord, deadline: float) -> str:
+    """Why the set stopped at a group."""
+    match record.reason:
+        case RevertReason.DEADLINE_EXCEEDED:
+            why = f"it was not resized within {deadline:g} s"
+        case RevertReason.NOT_SUPPORTED:
+            why = "the cluster cannot resize pods in place"
+        case RevertReason.WOULD_RESTART:
+            why = "a container would restart"
+        case RevertReason.CONFLICT:
+            why = "the resources of a pod were changed on the pod itself"
+        case RevertReason.REFUSED:
+            why = "the API server refused it"
+        case _:
+            why = "a pod can never fit its node"
+    return f"keeps its former resources, and the set stops there: {why} ({record.message})"
+
+
+def stopped_advice_words(reason: RevertReason | None) -> str:
+    match reason:
+        case RevertReason.DEADLINE_EXCEEDED:
+            return "make room on the node or allow more time (resourceUpdateDeadlineSeconds)"
+        case RevertReason.INFEASIBLE | RevertReason.REFUSED:
+            return "ask for less"
+        case RevertReason.CONFLICT:
+            return "set the pod back to what its template says"
+        case _:
+            return ""
+
+
+def quota_words() -> str:
+    return "make room in the quota or ask for less; kohort retries automatically"
+
+
+def conflict_words(fields: Sequence[str]) -> str:
+    more = f" and {len(fields) - 1} more" if len(fields) > 1 else ""
+    return f"{fields[0]}{more} differs from the template: it was changed on the pod itself, and is not overwritten"

@@ -5,7 +5,8 @@ from datetime import datetime
 import msgspec
 
 from kohort.groups.status import AVAILABLE
-from kohort.inspection.release import Release, release_of
+from kohort.inspection.release import Release, release_line, release_of
+from kohort.inspection.resize_progress import ResizeProgress, resize_progress
 from kohort.inspection.roll_pause import paused
 from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
@@ -38,6 +39,8 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
     unit: str = "groups"
     release: Release | None = None
     """How far a Rollout is with a new version."""
+    resize: ResizeProgress | None = None
+    """How far the set is with resources that change in place."""
 
     @property
     def at_pause(self) -> bool:
@@ -80,6 +83,7 @@ def progress_of(snapshot: Snapshot, now: datetime | None = None) -> Progress:
         done=done,
         waiting_for="".join(f"{cause.objects[0]}: {cause.found}" for cause in first),
         release=release_of(snapshot, now or clock.now()),
+        resize=resize_progress(snapshot),
     )
 
 
@@ -106,3 +110,14 @@ def line(found: Progress) -> str:
     elif found.paused:
         words += ", paused"
     return f"{found.namespace}/{found.name}  [{bar}]  {words}  {found.state}"
+
+
+def progress_lines(found: Progress) -> list[str]:
+    lines = [line(found)]
+    if found.release is not None:
+        lines.append(f"  {release_line(found.release)}")
+    if found.resize is not None:
+        lines.append(f"  resize, {found.resize.state}: {found.resize.message}")
+    if found.waiting_for:
+        lines.append(f"  waiting for {found.waiting_for}")
+    return lines

@@ -17,6 +17,7 @@ from kohort.inspection.failures import failure_causes
 from kohort.inspection.pod_causes import pod_causes, resize_causes
 from kohort.inspection.release_causes import release_causes
 from kohort.inspection.release_subject import command
+from kohort.inspection.resize_causes import in_transaction, resize_causes_of_set
 from kohort.inspection.roll_pause import paused
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import Pod
@@ -37,7 +38,7 @@ _WAITING_ADVICE: Final = {
 
 def causes(snapshot: Snapshot) -> list[Cause]:
     """All causes; empty if the set is in its wanted state."""
-    found = _of_groups(snapshot)
+    found = [*_of_groups(snapshot), *resize_causes_of_set(snapshot)]
     if snapshot.canary is not None:
         found += _of_groups(snapshot.canary)
     found += [*release_causes(snapshot), *_held(snapshot)]
@@ -56,7 +57,8 @@ def _of_groups(snapshot: Snapshot) -> list[Cause]:
     found = [*([] if _writes_were_refused(snapshot) else _operator(snapshot)), *refused]
     found += failure_causes(snapshot)
     found += [cause for pod in pods if not is_fine(pod) for cause in pod_causes(pod, context)]
-    return found + [cause for pod in pods for cause in resize_causes(pod, context)]
+    alone = [pod for pod in pods if not in_transaction(snapshot, pod)]
+    return found + [cause for pod in alone for cause in resize_causes(pod, context)]
 
 
 def _merged(causes: Iterable[Cause]) -> list[Cause]:

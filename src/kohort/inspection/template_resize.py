@@ -4,6 +4,7 @@
 |---|---|
 | the request that is named | the new amount |
 | its limit, equal to it before | the new amount: the quality of service stays |
+| a limit without a request, which counts as both | the new amount, and still no request |
 | its limit, higher, and still not outgrown | unchanged |
 | its limit, lower than the new request | the new amount: the API server would refuse the edit otherwise |
 """
@@ -112,7 +113,9 @@ def _set_amounts(holder: JsonObject, amounts: Mapping[str, str]) -> None:
     limits = limits_that_follow(before, amounts)
     resources = holder.setdefault("resources", {}) or {}
     holder["resources"] = resources
-    resources["requests"] = {**(resources.get("requests") or {}), **amounts}
+    stated = {key: value for key, value in amounts.items() if key in before.requests or key not in limits}
+    if stated:
+        resources["requests"] = {**(resources.get("requests") or {}), **stated}
     if limits:
         resources["limits"] = {**(resources.get("limits") or {}), **limits}
 

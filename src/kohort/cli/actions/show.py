@@ -10,7 +10,7 @@ from kohort.cli.actions.change_watch import Changes
 from kohort.cli.actions.live_text import Screen
 from kohort.cli.actions.output_formats import document, fitted, show, table
 from kohort.cli.connection import DIFFERENT, NOT_YET, PAUSED, TOO_LATE
-from kohort.inspection import cause, history, progress, release, roll_pause, set_causes, tree
+from kohort.inspection import cause, history, progress, roll_pause, set_causes, tree
 from kohort.inspection.advice import Command, Verb
 from kohort.inspection.container_causes import RECENTLY, restarts
 from kohort.inspection.release_subject import command
@@ -102,25 +102,20 @@ async def _follow(client: Client, namespace: str, name: str, form: str, watch: b
             if form != "text":
                 screen.show(document(now, form))
             elif screen.live:
-                screen.show("\n".join([_progress_text(now), *_drawn(_tree(found))[1:]]))
+                screen.show("\n".join([*progress.progress_lines(now), *_drawn(_tree(found))[1:]]))
             else:
-                screen.show(_progress_text(now))
+                screen.show("\n".join(progress.progress_lines(now)))
             if now.done:
                 return 0
             if now.at_pause:
                 return PAUSED
+            if watch and now.resize is not None and now.resize.stopped:
+                why = Command(Verb.EXPLAIN, name, namespace).text
+                click.echo(f"kohort: the resize of {name} has stopped; find out what to do with: {why}", err=True)
+                return NOT_YET
             if watch:
                 looked()
     return NOT_YET
-
-
-def _progress_text(found: progress.Progress) -> str:
-    lines = [progress.line(found)]
-    if found.release is not None:
-        lines.append(f"  {release.release_line(found.release)}")
-    if found.waiting_for:
-        lines.append(f"  waiting for {found.waiting_for}")
-    return "\n".join(lines)
 
 
 async def _snapshots(client: Client, namespace: str, name: str, watch: bool) -> AsyncIterator[Snapshot | Workload]:

@@ -1,0 +1,403 @@
+"""`resize`: other resources for the groups of a set, or other numbers of pods in them.
+
+| what is given | what is done |
+|---|---|
+| amounts, and a policy for changes in place | the template is edited, and the operator is followed until it is done |
+| amounts, and the policy Recreate | refused, with the choices; `--recreate` edits the template all the same |
+| amounts and `--pods-only` | running pods are changed, the template is not |
+| a size | the template is edited; groups are recreated |
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+import click
+import msgspec
+
+from kohort.cli.actions import plan, snapshot_reader
+from kohort.cli.actions.change_watch import Changes
+from kohort.cli.actions.edit import forget_stop, what_follows
+from kohort.cli.actions.live_text import Screen
+from kohort.cli.actions.output_formats import document, show
+from kohort.cli.connection import NOT_YET, PAUSED, TOO_LATE, Refusal
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.inspection.advice import Command, Verb
+from kohort.inspection.forecast import forecast_lines
+from kohort.inspection.messages import listed_groups, request_words
+from kohort.inspection.progress import Progress, progress_lines, progress_of
+from kohort.inspection.release_subject import command
+from kohort.inspection.resize_causes import resize_causes_of_set
+from kohort.inspection.resize_progress import GroupOutcome, outcomes, stopped_groups
+from kohort.inspection.snapshot import Snapshot, worker_of
+from kohort.inspection.template_resize import (
+    AmountRequest,
+    BoundByPod,
+    limits_that_follow,
+    request_problem,
+    resized_template,
+    resources_of_pods,
+)
+from kohort.kube import clock
+from kohort.kube.client import Client, PatchType
+from kohort.kube.errors import Forbidden, NotFound
+from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS
+from kohort.objects.core import Node, Pod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import find_condition
+from kohort.objects.pods import ResourceRequirements
+from kohort.rules.api_server_message import RequestRefusal, request_refusal
+from kohort.rules.group_template import canonical_template
+from kohort.rules.resize_restart import restarts_container
+from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_update_policy
+
+NO_RECREATION: Final = "None"
+"""The restartPolicy of a set that leaves the group alone when one of its containers restarts."""
+
+
+class TemplateEditOptions(msgspec.Struct, frozen=True):
+    """How the template is edited, beside the amounts."""
+
+    policy: str = ""
+    """The resourceUpdatePolicy to set in the same edit."""
+    recreate: bool = False
+    """Edit the template also where that recreates all groups."""
+    dry_run: bool = False
+    wait: bool = True
+    timeout: float | None = None
+    form: str = "text"
+
+
+class ResizeResult(msgspec.Struct, frozen=True, rename="camel"):
+    """What `-o json` prints at the end."""
+
+    name: str
+    namespace: str
+    outcome: str
+    """done, stopped, paused, timedOut, or started without --wait"""
+    reason: str
+    """Of the condition ResizeInProgress, when stopped."""
+    message: str
+    resized_in_place: tuple[int, ...]
+    """Groups."""
+    recreated: tuple[int, ...]
+    unchanged: tuple[int, ...]
+    """Groups that have their former resources."""
+    revision: int
+    action: str = ""
+    """What to do."""
+    commands: tuple[str, ...] = ()
+
+
+async def resize_template(
+    client: Client, namespace: str, name: str, request: AmountRequest, options: TemplateEditOptions
+) -> int:
+    """Other resources in the template. With a policy for it, running groups get them in place."""
+    found = await snapshot_reader.snapshot(client, namespace, name)
+    name, spec = found.name, found.group_set.spec
+    policy = ResourceUpdatePolicy(options.policy) if options.policy else resource_update_policy(spec)
+    template = found.group_set.template.raw
+    if problem := request_problem(template, request):
+        if isinstance(problem, BoundByPod):
+            raise Refusal(_bound_by_pod(found, problem, msgspec.structs.replace(request, whole_pod=True)))
+        raise Refusal(f"LeaderWorkerSet {name}: {request_words(problem)}")
+    if not policy.in_place and not options.recreate and request.amounts:
+        raise Refusal(_choice(found, request))
+    wanted = resized_template(template, request)
+    same = canonical_template(wanted) == canonical_template(template)
+    if same and policy is resource_update_policy(spec) and not stopped_groups(found):
+        if options.form == "text":
+            show([f"the template of {name} has {_amounts_text(request)} already"])
+        if progress_of(found, clock.now()).done or options.dry_run:
+            return 0 if options.form == "text" else _report(_result(found, found, "done"), options.form, 0)
+        return await _follow(client, found, options) if options.wait else 0
+    patch = _patch(found, wanted, policy if options.policy else None)
+    if options.dry_run:
+        stored = await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON, dry_run=True)
+        return await _forecast(client, found, msgspec.convert(stored, LeaderWorkerSet), options.form)
+    await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON)
+    await forget_stop(client, found)
+    if options.form == "text":
+        show([f"{_edited(found, request, policy, options)}{'' if options.wait else what_follows(found, False)}"])
+    if not options.wait:
+        return 0 if options.form == "text" else _report(_result(found, found, "started"), options.form, 0)
+    return await _follow(client, found, options)
+
+
+def _choice(found: Snapshot, request: AmountRequest) -> str:
+    """What the user may choose between, if the set does not say how its resources change."""
+
+    def typed(*more: str) -> str:
+        return command(found, Verb.RESIZE, *request.options, *more).text
+
+    return "\n".join(
+        [
+            f"groups of {found.name} would be recreated for {_amounts_text(request)}: its resourceUpdatePolicy is "
+            "Recreate. Choose:",
+            f"  in place; groups that cannot follow are recreated:  {typed('--policy', 'InPlaceOrRecreate')}",
+            f"  in place; stop at a group that cannot follow:       {typed('--policy', 'InPlaceOnly')}",
+            f"  running pods only; the template stays as it is:     {typed('--pods-only')}",
+            f"  recreate all groups:                                {typed('--recreate')}",
+        ]
+    )
+
+
+def _bound_by_pod(found: Snapshot, problem: BoundByPod, request: AmountRequest, more: tuple[str, ...] = ()) -> str:
+    changes = command(found, Verb.RESIZE, *request.options, *more).text
+    return f"{request_words(problem)}: {changes} changes that; --container NAME changes one container within it"
+
+
+def _amounts_text(request: AmountRequest) -> str:
+    return ", ".join(f"{key} {value}" for key, value in request.amounts.items()) or "these resources"
+
+
+def _patch(found: Snapshot, template: JsonObject, policy: ResourceUpdatePolicy | None) -> list[JsonObject]:
+    """Refused if the spec has changed since it was read."""
+    spec = found.group_set.spec
+    patch: list[JsonObject] = [
+        {"op": "test", "path": "/metadata/generation", "value": found.metadata.generation},
+        {"op": "replace", "path": "/spec/leaderWorkerTemplate", "value": template},
+    ]
+    if policy is not None:
+        strategy = {**(spec.get("rolloutStrategy") or {}), "resourceUpdatePolicy": policy.value}
+        patch.append({"op": "add", "path": "/spec/rolloutStrategy", "value": strategy})
+    return patch
+
+
+def _edited(found: Snapshot, request: AmountRequest, policy: ResourceUpdatePolicy, options: TemplateEditOptions) -> str:
+    rule = f"; resourceUpdatePolicy is {policy.value} from now on" if options.policy else ""
+    if not request.amounts:
+        return f"{found.name}{rule.removeprefix(';')}"
+    how = "in place" if policy.in_place else "by being recreated"
+    return f"groups of {found.name} get {_amounts_text(request)} {how}{rule}"
+
+
+async def _forecast(client: Client, before: Snapshot, after: LeaderWorkerSet, form: str) -> int:
+    nodes = await snapshot_reader.if_known(client, NODES, "", Node)
+    pods = await snapshot_reader.if_known(client, PODS, "", Pod) if nodes else []
+    found = await plan.forecast_of_set(client, before, after, nodes, pods)
+    show(forecast_lines(found) if form == "text" else [document(found, form)])
+    return 0 if plan.has_room(found) else NOT_YET
+
+
+async def _follow(client: Client, before: Snapshot, options: TemplateEditOptions) -> int:
+    """Until the groups have the resources, or until nothing goes on without the user."""
+    name, namespace = before.name, before.metadata.namespace
+    now = before
+    try:
+        async with asyncio.timeout(options.timeout), Changes(client, namespace, name) as changes:
+            with Screen(live=options.form == "text") as screen:
+                while True:
+                    await changes.next()
+                    now = await snapshot_reader.snapshot(client, namespace, name, surroundings=True)
+                    progress = progress_of(now, clock.now())
+                    if options.form == "text":
+                        screen.show("\n".join(progress_lines(progress)))
+                    if outcome := _outcome(progress):
+                        break
+    except TimeoutError:
+        outcome = "timedOut"
+    except asyncio.CancelledError:
+        click.echo(f"kohort: interrupted; the operator goes on with it. {_ways_on(before)}", err=True)
+        raise
+    return _report(_result(before, now, outcome), options.form, _CODES[outcome])
+
+
+_CODES: Final[Mapping[str, int]] = {"done": 0, "stopped": NOT_YET, "paused": PAUSED, "timedOut": TOO_LATE}
+
+
+def _outcome(progress: Progress) -> str:
+    if progress.done:
+        return "done"
+    if progress.resize is not None and progress.resize.stopped:
+        return "stopped"
+    return "paused" if progress.at_pause else ""
+
+
+def _ways_on(found: Snapshot) -> str:
+    return f"Follow it with: {command(found, Verb.STATUS).text}; go back with: {command(found, Verb.UNDO).text}"
+
+
+def _result(before: Snapshot, now: Snapshot, outcome: str) -> ResizeResult:
+    progress = progress_of(now, clock.now())
+    groups = outcomes(before, now)
+    causes = [] if outcome == "done" else list(resize_causes_of_set(now))
+    resize = progress.resize
+
+    def of(wanted: GroupOutcome) -> tuple[int, ...]:
+        return tuple(index for index, one in groups.items() if one is wanted)
+
+    return ResizeResult(
+        name=now.name,
+        namespace=now.metadata.namespace,
+        outcome=outcome,
+        reason=resize.reason if resize is not None else "",
+        message=resize.message if resize is not None else "",
+        resized_in_place=of(GroupOutcome.IN_PLACE),
+        recreated=of(GroupOutcome.RECREATED),
+        unchanged=of(GroupOutcome.UNCHANGED),
+        revision=progress.revision,
+        action=causes[0].action.text if causes else "",
+        commands=tuple(one.text for cause in causes[:1] for one in cause.action.commands),
+    )
+
+
+def _report(found: ResizeResult, form: str, code: int) -> int:
+    if form != "text":
+        show([document(found, form)])
+        return code
+    if found.outcome == "done":
+        show([f"{found.name}: {_counts(found)}"])
+        return code
+    explain = Command(Verb.EXPLAIN, found.name, found.namespace).text
+    what = {
+        "stopped": f"stopped ({found.reason}): {found.message}",
+        "paused": "its release is paused and waits",
+        "timedOut": f"not done in time: {found.message or 'the operator has not begun'}; the operator goes on with it",
+    }[found.outcome]
+    click.echo(f"kohort: {found.name}: {what}\n  {_counts(found)}\n  → {found.action or explain}", err=True)
+    return code
+
+
+def _counts(found: ResizeResult) -> str:
+    parts = [
+        (f"resized in place: {listed_groups(found.resized_in_place)}" if found.resized_in_place else ""),
+        (f"recreated: {listed_groups(found.recreated)}" if found.recreated else ""),
+        (f"with former resources: {listed_groups(found.unchanged)}" if found.unchanged else ""),
+    ]
+    return "; ".join(filter(None, parts)) or "no groups"
+
+
+async def resize_groups(client: Client, namespace: str, name: str, size: int, recreate: bool, dry_run: bool) -> int:
+    """Other numbers of pods per group. That recreates groups, so the set or `--recreate` must allow it."""
+    found = await snapshot_reader.snapshot(client, namespace, name)
+    template = found.group_set.template
+    if template.size == size:
+        show([f"groups of {name} have {size} pods already"])
+        return 0
+    if template.resize_policy != "Recreate" and not recreate:
+        raise Refusal(
+            f"groups of {name} would be recreated with {size} instead of {template.size} pods, and its resizePolicy is "
+            f"{template.resize_policy or 'not set'}; add --recreate to allow it"
+        )
+    change: JsonObject = {"size": size, **({"resizePolicy": "Recreate"} if recreate else {})}
+    body = {"spec": {"leaderWorkerTemplate": change}}
+    await client.patch(LEADER_WORKER_SETS, name, namespace, body, dry_run=dry_run)
+    verb = "would be recreated" if dry_run else "are recreated"
+    show([f"groups of {name} {verb} with {size} pods{what_follows(found, dry_run)}"])
+    return 0
+
+
+async def resize_pods(
+    client: Client,
+    namespace: str,
+    name: str,
+    amounts: Mapping[str, str],
+    container: str,
+    role: str,
+    dry_run: bool,
+    whole_pod: bool = False,
+    allow_recreate: bool = False,
+) -> int:
+    """Other resources for pods that run, in place: of one container each, or of each pod as a whole. The template
+    stays: it is what later pods are made of."""
+    found = await snapshot_reader.snapshot(client, namespace, name)
+    pods = [pod for pod in found.pods if not pod.metadata.deleting and role in ("all", _role(pod))]
+    if not pods:
+        raise Refusal(f"LeaderWorkerSet {name} has no {'pods' if role == 'all' else role + ' pods'} to resize")
+    if container:
+        pods = _with(container, pods)
+    elif not whole_pod and (bound := resources_of_pods([pod.spec for pod in pods], amounts)):
+        request = AmountRequest(amounts, whole_pod=True)
+        raise Refusal(_bound_by_pod(found, BoundByPod(bound), request, ("--pods-only",)))
+    restarted = _restarted(pods, container, amounts, whole_pod)
+    policy = found.group_set.template.restart_policy
+    if restarted and policy != NO_RECREATION and not allow_recreate:
+        raise Refusal(
+            f"containers {', '.join(restarted)} of {name} restart when they are resized (their resizePolicy is "
+            f"RestartContainer), and the restartPolicy {policy} of the set then recreates their groups from the "
+            "template, at the old size; change the template instead, set restartPolicy to None, or add "
+            "--allow-recreate to do it all the same"
+        )
+    for trial in (True,) if dry_run else (True, False):  # a pod that cannot have it is found before any is changed
+        for pod in pods:
+            change = _pod_block(pod, amounts) if whole_pod else {"containers": [_resources(pod, container, amounts)]}
+            await _resize(client, pod, change, trial)
+    text = ", ".join(f"{key} {value}" for key, value in amounts.items())
+    if dry_run:
+        show([f"{len(pods)} pods of {name} could get {text} in place"])
+        return 0
+    show([f"{len(pods)} pods of {name} get {text} in place; see progress with: {command(found, Verb.EXPLAIN).text}"])
+    show(["The template is unchanged: pods that are created later get the resources in it."])
+    if restarted and policy != NO_RECREATION:
+        show([f"Their containers {', '.join(restarted)} restart, and their groups are recreated at the old size."])
+    if unenforced := await _unenforced(client, pods):
+        show([f"Limits are not enforced on {unenforced}"])
+    return 0
+
+
+def _restarted(pods: list[Pod], container: str, amounts: Mapping[str, str], whole_pod: bool) -> list[str]:
+    """Containers that their own policy restarts. A change of a pod as a whole is felt by those without a limit of their
+    own."""
+    found: dict[str, None] = {}
+    for pod in pods:
+        for position, one in enumerate(pod.spec.main_containers):
+            chosen = one.name == container if container else position == 0
+            changed = [key for key in amounts if (key not in one.resources.limits if whole_pod else chosen)]
+            if restarts_container(one, changed):
+                found[one.name] = None
+    return list(found)
+
+
+def _pod_block(pod: Pod, amounts: Mapping[str, str]) -> JsonObject:
+    limits = limits_that_follow(pod.spec.resources or ResourceRequirements(), amounts)
+    return {"resources": {"requests": dict(amounts), **({"limits": limits} if limits else {})}}
+
+
+def _with(container: str, pods: list[Pod]) -> list[Pod]:
+    """The pods that have such a container: leaders may differ from workers."""
+    names = [[one.name for one in pod.spec.main_containers] for pod in pods]
+    if found := [pod for pod, each in zip(pods, names, strict=True) if container in each]:
+        return found
+    there = ", ".join(dict.fromkeys(name for each in names for name in each))
+    raise Refusal(f"no pod has a container {container}; there are: {there}")
+
+
+async def _resize(client: Client, pod: Pod, change: JsonObject, dry_run: bool) -> None:
+    name, body = pod.metadata.name, {"spec": change}
+    try:
+        await client.patch(
+            PODS, name, pod.metadata.namespace, body, PatchType.STRATEGIC, subresource="resize", dry_run=dry_run
+        )
+    except NotFound as problem:
+        raise Refusal("this cluster cannot resize pods in place (Kubernetes 1.33 or newer can)") from problem
+    except Forbidden as problem:
+        if request_refusal(problem.message) is not RequestRefusal.NODE_TOO_SMALL:
+            raise
+        raise Refusal(
+            f"{problem.message}; ask for less, or change the template, so that groups are recreated where there is room"
+        ) from problem
+
+
+async def _unenforced(client: Client, pods: list[Pod]) -> str:
+    """The first node of these pods that reports that it cannot enforce limits, and why; empty also if the user may not
+    read nodes."""
+    for name in sorted({pod.spec.node_name for pod in pods if pod.spec.node_name}):
+        with suppress(Forbidden, NotFound):
+            node = await client.get(NODES, name, type=Node)
+            enforced = find_condition(node.status.conditions, "ResourcesEnforced")
+            if enforced is not None and enforced.status == "False":
+                return f"node {name}: {enforced.message or enforced.reason}"
+    return ""
+
+
+def _role(pod: Pod) -> str:
+    return "worker" if worker_of(pod) else "leader"
+
+
+def _resources(pod: Pod, container: str, amounts: Mapping[str, str]) -> JsonObject:
+    mains = pod.spec.main_containers
+    chosen = next(one for one in mains if one.name == container) if container else mains[0]
+    limits = limits_that_follow(chosen.resources, amounts)
+    return {"name": chosen.name, "resources": {"requests": dict(amounts), **({"limits": limits} if limits else {})}}
