@@ -1,5 +1,5 @@
-# Everything a developer needs to know: make demo, test, check, bench, site, test-kubernetes, test-kernel, test-wheel,
-# test-pythons, crash, image, image-test, release, lock.
+# Everything a developer needs to know: make demo, test, check, bench, site, test-kubernetes, test-browser,
+# test-kernel, test-wheel, test-pythons, crash, image, image-test, release, lock.
 # Each target installs what it needs into .venv first.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TOOLS  := $(VENV)/.tools
 
-.PHONY: setup demo test check format reference site bench test-kubernetes programs test-kernel test-wheel test-pythons crash image image-test release lock clean
+.PHONY: setup demo test check format reference site bench test-kubernetes programs test-browser test-kernel test-wheel test-pythons crash image image-test release lock clean
 
 setup: $(STAMP)
 
@@ -24,7 +24,7 @@ demo: $(STAMP)
 	@$(BIN)/kohort demo
 
 test: $(TOOLS)
-	$(BIN)/pytest -n 2 -m "not kubernetes and not kernel and not wheel and not image"
+	$(BIN)/pytest -n 2 -m "not kubernetes and not kernel and not wheel and not image and not browser"
 
 check: $(TOOLS)
 	$(BIN)/ruff check src tests bench tools
@@ -55,6 +55,14 @@ test-kubernetes: $(TOOLS)
 
 programs: $(TOOLS)
 	$(BIN)/python -m tools.build_programs all
+
+$(VENV)/.browser: $(TOOLS) requirements/browser.lock
+	@$(PYTHON) tools/setup_venv.py $(VENV) browser
+	@touch $(VENV)/.browser
+
+test-browser: $(VENV)/.browser
+	$(BIN)/python -m tools.browser
+	$(BIN)/pytest -m browser tests/dashboard
 
 test-kernel: $(TOOLS)
 	$(BIN)/pytest -m kernel tests/kernel

@@ -8,6 +8,7 @@ python3 tools/lock_requirements.py --upgrade  newest versions
 | `requirements/run.lock` | running kohort: `make setup`, the image |
 | `requirements/dev.lock` | tests and checks, the group dev of pyproject.toml |
 | `requirements/docs.lock` | the site, the group docs |
+| `requirements/browser.lock` | tests in a browser, the group browser |
 | `requirements/build.lock` | building the package |
 
 Needs uv; without it, uv is installed into a temporary environment.

@@ -10,6 +10,7 @@ from tests.cli.terminal import NAMESPACE, ORDER, Story
 
 from kohort.cli.actions import edit, logs, plan, show
 from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, TOO_LATE
+from kohort.kube.pod_logs import Query
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, STATEFUL_SETS, Resource
 from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
@@ -385,7 +386,7 @@ class Written:
         self.prefix = prefix
         self._lines = lines
 
-    async def lines(self, query: logs.Query) -> AsyncIterator[str]:
+    async def lines(self, query: Query) -> AsyncIterator[str]:
         assert logs.TIMESTAMPS in query
         for line in self._lines:
             yield line

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 from aiohttp import ClientSession, CookieJar
-from tests.builders import lws, service
+from tests.builders import LeaderWorkerSet, lws, service
 
 from kohort.dashboard.running import Running, running
 from kohort.dashboard.server import Settings
@@ -40,7 +40,7 @@ def model_set(
     size: int = 2,
     gpus: int = 2,
     **marks: str,
-) -> JsonObject:
+) -> LeaderWorkerSet:
     """A set of groups that ask for accelerators; `marks` say what the simulation does with its pods."""
     amounts = {"cpu": "2", "memory": "16Gi", GPU: str(gpus)}
     main = {
@@ -118,6 +118,10 @@ class Scene:
     async def ready(self, name: str, namespace: str = "default") -> None:
         await self.until_set(name, namespace, lambda found: _is_available(found))
 
+    async def rolled(self, name: str, namespace: str = "default") -> None:
+        """All groups have the newest revision and are ready."""
+        await self.until_set(name, namespace, _is_rolled)
+
     async def until_set(self, name: str, namespace: str, holds: Callable[[JsonObject], bool]) -> None:
         def condition() -> bool:
             found = self.cluster.find(LEADER_WORKER_SETS, name, namespace)
@@ -145,10 +149,20 @@ class Scene:
         await self.client.create(INGRESSES, ingress_of(name, namespace))
         await self.client.create(ROLLOUTS, rollout_of(name, namespace, steps))
 
+    def phase_of(self, name: str, namespace: str) -> str:
+        found = self.cluster.find(ROLLOUTS, name, namespace) or {}
+        return str((found.get("status") or {}).get("phase", ""))
+
     def pods_of(self, name: str, namespace: str = "default") -> list[Key]:
         found = self.cluster.objects(PODS, namespace)
         names = [one["metadata"] for one in found if one["metadata"]["labels"].get(group_labels.NAME) == name]
         return sorted(Key(one["namespace"], one["name"]) for one in names)
+
+
+def _is_rolled(found: JsonObject) -> bool:
+    status, wanted = found.get("status") or {}, found["spec"]["replicas"]
+    counts = (status.get("updatedReplicas"), status.get("readyReplicas"))
+    return _is_available(found) and counts == (wanted, wanted)
 
 
 def _is_available(found: JsonObject) -> bool:

@@ -12,7 +12,7 @@ from kohort.dashboard.html import tag
 from kohort.dashboard.live import SentSections
 from kohort.dashboard.view import Part, Section, View
 from kohort.kube.resources import LEADER_WORKER_SETS
-from kohort.objects.json_types import JsonObject
+from kohort.objects.json_types import Json
 
 
 def view(*rows: str, head: str = "head") -> View:
@@ -45,14 +45,14 @@ def test_a_browser_that_has_the_page_gets_nothing() -> None:
     assert ids(sent, view("a2")) == ["a"]
 
 
-async def events(answer: ClientResponse) -> AsyncIterator[tuple[str, list[JsonObject]]]:
+async def events(answer: ClientResponse) -> AsyncIterator[tuple[str, Json]]:
     name = ""
     async for line in answer.content:
         text = line.decode().rstrip("\n")
         if text.startswith("event: "):
             name = text.removeprefix("event: ")
         elif text.startswith("data: "):
-            yield name, msgspec.json.decode(text.removeprefix("data: ")) or []
+            yield name, msgspec.json.decode(text.removeprefix("data: "))
 
 
 def live(user: Visit, address: str) -> str:
@@ -84,4 +84,4 @@ async def test_a_stream_of_no_page_is_refused() -> None:
             assert answer.status == 400
         async with user.session.get(live(user, "/dashboard/nowhere")) as answer:
             async with asyncio.timeout(5):
-                assert await anext(events(answer)) == ("gone", [])
+                assert await anext(events(answer)) == ("gone", [""])

@@ -93,6 +93,18 @@ async def test_a_user_sees_only_own_namespaces(place: Place) -> None:
             assert "west" not in text or "west" in path
 
 
+@pytest.mark.parametrize(
+    "tab", ["", "/history", "/events", "/logs", "/release", "/resize", "/status.svg", "/log-stream"]
+)
+async def test_no_page_of_another_namespace_exists(place: Place, tab: str) -> None:
+    async with logged_in(place, place.token) as user:
+        answer = await user.json(f"/dashboard/sets/west/{SECRET}{tab}", status=404)
+        absent = await user.json(f"/dashboard/sets/west/none{tab}", status=404)
+        assert answer["message"].replace(SECRET, "none") == absent["message"]
+        if tab != "/log-stream":
+            await user.json(f"/dashboard/sets/east/open-model{tab}", status=404 if tab == "/release" else 200)
+
+
 async def test_a_wrong_token_is_refused(place: Place) -> None:
     base = f"http://127.0.0.1:{place.running.port}"
     async with ClientSession() as session:

@@ -61,10 +61,6 @@ class Broadcast:
         for one in self._open:
             one.add(key)
 
-    @property
-    def streams(self) -> int:
-        return len(self._open)
-
     def open(self) -> Changes:
         changes = Changes()
         self._open.add(changes)

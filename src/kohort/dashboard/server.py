@@ -13,19 +13,21 @@ Responses allow the browser no inline script or style, no frame, no other host (
 kept in its cache.
 """
 
-import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from importlib import resources
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 from aiohttp import web
 
 from kohort.dashboard.access import Caller, TokenReviewer
+from kohort.dashboard.badge import svg
 from kohort.dashboard.html import ROOT, Html, tag
 from kohort.dashboard.live import Broadcast, page_digest, updates_of
+from kohort.dashboard.log_stream import merged_lines
 from kohort.dashboard.pages.layout import Visitor, message_page, page
 from kohort.dashboard.sessions import COOKIE, OneTimeLink, Session, Sessions
 from kohort.dashboard.view import BadRequest, NoSuchPage, View
@@ -112,6 +114,7 @@ class Dashboard:
         self._login = login
         self._settings = settings
         self._sessions = Sessions()
+        self._streams = 0
         self._requests = Limits(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE)
         self._logins = Limits(LOGINS_PER_SECOND, LOGINS_AT_ONCE)
         self._static = {name: _read(name) for name in _STATIC}
@@ -127,6 +130,8 @@ class Dashboard:
         routes.add_post(f"{ROOT}/login", self._login_with_token)
         routes.add_post(f"{ROOT}/logout", self._for_users(self._logout))
         routes.add_get(f"{ROOT}/static/{{name}}", self._static_file)
+        routes.add_get(f"{ROOT}/sets/{{namespace}}/{{name}}/status.svg", self._for_users(self._badge))
+        routes.add_get(f"{ROOT}/sets/{{namespace}}/{{name}}/log-stream", self._for_users(self._logs))
         routes.add_get(f"{ROOT}/live", self._for_users(self._live))
         routes.add_get(f"{ROOT}/{{path:.*}}", self._for_users(self._page))
         return application
@@ -260,50 +265,73 @@ class Dashboard:
         return web.Response(body=self._static[name], content_type=_STATIC[name], charset="utf-8", headers=headers)
 
     async def _page(self, request: web.Request, session: Session) -> web.StreamResponse:
-        try:
+        with _http_errors():
             view = await self._view(session, request.match_info["path"], request.query)
-        except NoSuchPage as problem:
-            raise web.HTTPNotFound(reason=_one_line(problem)) from problem
-        except BadRequest as problem:
-            raise web.HTTPBadRequest(reason=_one_line(problem)) from problem
         if not _wants_page(request):
             return web.Response(body=msgspec.json.encode(view.model), content_type="application/json")
         visitor = Visitor(session.caller.user.name, session.csrf, self._settings.allow_actions)
         return self._html(page(view, visitor, request.path_qs, page_digest(view), self._version), 200)
 
+    async def _badge(self, request: web.Request, session: Session) -> web.StreamResponse:
+        with _http_errors():
+            found = await self._views.badge(session.caller, request.match_info["namespace"], request.match_info["name"])
+        if "application/json" in request.headers.get("Accept", ""):
+            return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+        return web.Response(text=svg(found), content_type="image/svg+xml", charset="utf-8")
+
     async def _view(self, session: Session, path: str, query: Mapping[str, str]) -> View:
         return await self._views.find(session.caller, path.split("/"), query)
 
     async def _live(self, request: web.Request, session: Session) -> web.StreamResponse:
-        if self._broadcast.streams >= MOST_STREAMS or session.streams >= MOST_STREAMS_OF_SESSION:
-            raise web.HTTPServiceUnavailable(reason="too many pages are open: close some")
         address = urlsplit(request.query.get("view", ""))
         if not address.path.startswith(f"{ROOT}/"):
             raise web.HTTPBadRequest(reason="view: must be a path of the dashboard")
         path, query = address.path.removeprefix(f"{ROOT}/"), dict(parse_qsl(address.query))
-        response = web.StreamResponse(headers={**SECURITY_HEADERS, "Content-Type": "text/event-stream"})
+
+        async def make() -> View:
+            if await self._session(request) is None:
+                raise NoSuchPage("the session has ended")
+            return await self._view(session, unquote(path), query)
+
         changes = self._broadcast.open()
+        try:
+            stream = EventStream(request)
+            async with self._streaming(stream, session) as send:
+                try:
+                    async for updates in updates_of(make, changes, request.query.get("digest", "")):
+                        await send("sections", updates)
+                except (NoSuchPage, BadRequest):
+                    await send("gone", [""])
+            return stream.response
+        finally:
+            self._broadcast.close(changes)
+
+    async def _logs(self, request: web.Request, session: Session) -> web.StreamResponse:
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        with _http_errors():
+            found = self._views.logs(await self._views.snapshot(session.caller, namespace, name), request.query)
+        stream = EventStream(request)
+        async with self._streaming(stream, session) as send:
+            async for lines in merged_lines(session.caller.client, namespace, found.pods, found.container):
+                await send("lines", lines)
+            await send("end", [""])
+        return stream.response
+
+    @asynccontextmanager
+    async def _streaming(self, stream: "EventStream", session: Session) -> AsyncIterator["EventStream"]:
+        """A browser that leaves ends the body."""
+        if self._streams >= MOST_STREAMS or session.streams >= MOST_STREAMS_OF_SESSION:
+            raise web.HTTPServiceUnavailable(reason="too many pages are open: close some")
+        self._streams += 1
         session.streams += 1
         try:
-            await response.prepare(request)
-            await response.write(b"retry: 1000\n\n")
-
-            async def make() -> View:
-                if await self._session(request) is None:
-                    raise NoSuchPage("the session has ended")
-                return await self._view(session, _unquoted(path), query)
-
-            async for updates in updates_of(make, changes, request.query.get("digest", "")):
-                data = b"event: sections\ndata: " + msgspec.json.encode(updates) if updates else b": "
-                await response.write(data + b"\n\n")
-        except (NoSuchPage, BadRequest):
-            await response.write(b"event: gone\ndata: {}\n\n")
-        except (ConnectionError, asyncio.CancelledError):
+            await stream.begin()
+            yield stream
+        except ConnectionError:
             pass  # The browser has left.
         finally:
+            self._streams -= 1
             session.streams -= 1
-            self._broadcast.close(changes)
-        return response
 
     # Answers
 
@@ -323,6 +351,33 @@ class Dashboard:
             status=status,
             content_type="application/json",
         )
+
+
+class EventStream:
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+        self.response = web.StreamResponse(headers={**SECURITY_HEADERS, "Content-Type": "text/event-stream"})
+
+    async def begin(self) -> None:
+        await self.response.prepare(self._request)
+        await self.response.write(b"retry: 1000\n\n")
+
+    async def __call__(self, event: str, items: Sequence[object]) -> None:
+        """An event with these items; without any, a comment that shows life."""
+        if items:
+            await self.response.write(f"event: {event}\ndata: ".encode() + msgspec.json.encode(items) + b"\n\n")
+        else:
+            await self.response.write(b":\n\n")
+
+
+@contextmanager
+def _http_errors() -> Iterator[None]:
+    try:
+        yield
+    except NoSuchPage as problem:
+        raise web.HTTPNotFound(reason=_one_line(problem)) from problem
+    except BadRequest as problem:
+        raise web.HTTPBadRequest(reason=_one_line(problem)) from problem
 
 
 _TOKEN_TEXT: Final = (
@@ -363,9 +418,3 @@ def _read(name: str) -> bytes:
 def _one_line(problem: Exception) -> str:
     """As the reason of an HTTP answer may be."""
     return " ".join(str(problem).split())
-
-
-def _unquoted(path: str) -> str:
-    from urllib.parse import unquote
-
-    return "/".join(unquote(one) for one in path.split("/"))

@@ -14,9 +14,9 @@ from kohort.inspection.release_subject import title
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.inspection.workload import Workload
 from kohort.kube.client import Client
-from kohort.kube.errors import ApiError, from_response
-from kohort.kube.http import Request
-from kohort.kube.resources import NODES, PODS
+from kohort.kube.errors import ApiError
+from kohort.kube.pod_logs import Query, log_lines
+from kohort.kube.resources import NODES
 from kohort.objects.core import Pod
 
 SIMULATED: Final = "simulation.kohort.dev/node"
@@ -24,8 +24,6 @@ COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "
 
 TIMESTAMPS: Final = ("timestamps", "true")
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-
-Query = tuple[tuple[str, str], ...]
 
 
 async def logs(
@@ -111,14 +109,14 @@ class _Pod:
 
     def __init__(self, client: Client, pod: Pod, prefix: str) -> None:
         self._client = client
-        self._path = PODS.path(pod.metadata.namespace, pod.metadata.name, "log")
+        self._pod = pod.metadata
         self.prefix = prefix
         self.failed = False
         """There was nothing to be had."""
 
     async def lines(self, query: Query) -> AsyncIterator[str]:
         try:
-            async for line in _lines(self._client, self._path, query):
+            async for line in log_lines(self._client, self._pod.namespace, self._pod.name, query):
                 yield line
         except ApiError as problem:
             click.echo(f"{self.prefix}  (no logs: {problem.message})", err=True)
@@ -157,17 +155,3 @@ def when(line: str) -> str:
     """
     stamp, _, _ = line.partition(" ")
     return stamp.removesuffix("Z") if _STAMP.fullmatch(stamp) else ""
-
-
-async def _lines(client: Client, path: str, query: Query) -> AsyncIterator[str]:
-    request = Request("GET", path, query, {"accept": "*/*", "user-agent": client.user_agent})
-    rest = b""
-    async with client.transport.stream(request) as stream:
-        if stream.status != 200:
-            raise from_response(stream.status, b"".join([chunk async for chunk in stream]))
-        async for chunk in stream:
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                yield line.decode(errors="replace")
-    if rest:
-        yield rest.decode(errors="replace")

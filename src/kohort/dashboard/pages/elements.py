@@ -105,6 +105,7 @@ def diff_lines(lines: Sequence[str]) -> Html:
     """A unified diff; signs stay, so colour is not all that tells lines apart."""
     rows: list[Child] = []
     for line in lines:
-        tone = "add" if line.startswith("+") else "del" if line.startswith("-") else "hunk" if line[:1] == "@" else ""
+        head = line.startswith(("@@", "+++ ", "--- "))
+        tone = "hunk" if head else "add" if line.startswith("+") else "del" if line.startswith("-") else ""
         rows.append(tag("span", line, "\n", class_=f"line {tone}".strip()))
     return tag("pre", *rows, class_="diff", tabindex="0", aria_label="Differences")

@@ -1,0 +1,141 @@
+"""A release: its steps as a rail, both versions side by side."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from kohort.dashboard.set_page import SetHead, head_of
+from kohort.inspection import history
+from kohort.inspection.release import Release, matches_of, release_of
+from kohort.inspection.served_revisions import Version
+from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.tree import GroupBranch, tree_of
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rollouts.step_arithmetic import planned
+
+
+class RailStep(msgspec.Struct, frozen=True, rename="camel"):
+    number: int
+    place: str
+    """done, current or next"""
+    replicas_asked: str
+    groups: int
+    """How many groups of the new version that are."""
+    traffic: str
+    matches: tuple[str, ...]
+    pause_seconds: int | None
+    waits_for_approval: bool
+
+
+class ReleasedVersion(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    """Of the set that carries it."""
+    revision: int
+    images: tuple[str, ...]
+    wanted: int
+    ready: int
+    groups: Sequence[GroupBranch]
+    traffic: int | None
+    """Per cent of the requests, as the routes are; None if that cannot be seen."""
+
+
+class ReleasePage(msgspec.Struct, frozen=True, rename="camel"):
+    set: SetHead
+    rollout: str
+    style: str
+    phase: str
+    release: Release | None
+    """None while nothing is released."""
+    pause_ends: str
+    """When the step goes on by itself; empty if it does not wait for that."""
+    steps: Sequence[RailStep]
+    stable: ReleasedVersion | None
+    new: ReleasedVersion | None
+    difference: Sequence[str]
+    """From the stable version to the new one."""
+
+
+def release_page(snapshot: Snapshot, now: datetime) -> ReleasePage | None:
+    """None if no Rollout releases the set."""
+    rollout = snapshot.rollout
+    if rollout is None:
+        return None
+    release = release_of(snapshot, now)
+    stable, new = _versions(snapshot)
+    left = release.pause_seconds_left if release is not None else None
+    ends = (now + timedelta(seconds=left)).isoformat() if left is not None else ""
+    return ReleasePage(
+        set=head_of(snapshot, now),
+        rollout=rollout.metadata.name,
+        style=rollout.style,
+        phase=rollout.status.phase,
+        release=release,
+        pause_ends=ends,
+        steps=rail(rollout, snapshot.replicas, release),
+        stable=_stable(snapshot, stable, release, now),
+        new=_new(snapshot, new, release, now),
+        difference=history.difference(stable, new) if stable is not None and new is not None else [],
+    )
+
+
+def rail(rollout: Rollout, replicas: int, release: Release | None) -> list[RailStep]:
+    """All steps; before a release begins they are all to come."""
+    current = release.step if release is not None else 0
+    found = []
+    for number, step in enumerate(rollout.strategy.steps, 1):
+        skips = rollout.skips_pause(number)
+        found.append(
+            RailStep(
+                number=number,
+                place="done" if number < current else "current" if number == current else "next",
+                replicas_asked=str(step.replicas) if step.replicas is not None else "",
+                groups=planned(step.replicas or 0, replicas),
+                traffic=step.traffic or "",
+                matches=matches_of(step),
+                pause_seconds=None if skips else step.pause_seconds,
+                waits_for_approval=not skips and step.pause_seconds is None,
+            )
+        )
+    return found
+
+
+def _versions(snapshot: Snapshot) -> tuple[Version | None, Version | None]:
+    """The stable version and the new one, while they differ."""
+    by_key = {one.key: one for one in snapshot.versions}
+    if not snapshot.releasing:
+        return by_key.get(snapshot.update_key), None
+    ordered = history.in_order(snapshot.versions)
+    stable = by_key.get(snapshot.stable_key)
+    key = snapshot.canary.update_key if snapshot.canary is not None else snapshot.update_key
+    new = by_key.get(key) or (ordered[-1] if ordered else None)
+    return stable, new if stable is not None and new is not None and new.key != stable.key else None
+
+
+def _stable(
+    snapshot: Snapshot, version: Version | None, release: Release | None, now: datetime
+) -> ReleasedVersion | None:
+    if version is None:
+        return None
+    tree = tree_of(snapshot, now)
+    groups = [one for one in tree.groups if snapshot.canary is not None or one.revision_key in ("", version.key)]
+    seen = release.traffic_observed if release is not None else None
+    traffic = 100 - seen if seen is not None else None
+    return _released(snapshot.name, version, snapshot.replicas, groups, traffic)
+
+
+def _new(snapshot: Snapshot, version: Version | None, release: Release | None, now: datetime) -> ReleasedVersion | None:
+    if version is None or release is None:
+        return None
+    canary = snapshot.canary
+    source = tree_of(canary if canary is not None else snapshot, now, snapshot.numbers)
+    groups = [one for one in source.groups if canary is not None or one.revision_key == version.key]
+    wanted = canary.replicas if canary is not None else len(groups)
+    return _released(source.name, version, wanted, groups, release.traffic_observed)
+
+
+def _released(
+    name: str, version: Version, wanted: int, groups: Sequence[GroupBranch], traffic: int | None
+) -> ReleasedVersion:
+    ready = sum(one.ready for one in groups)
+    return ReleasedVersion(name, version.number, version.images, wanted, ready, groups, traffic)

@@ -1,0 +1,94 @@
+"""A change of cpu and memory in place, as it runs: the set as a whole, then group by group and pod by pod.
+
+Progress of a pod is decided by the rules of the operator (`groups.resize`); this page only shows it.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from kohort.dashboard.set_page import SetHead, head_of
+from kohort.groups.resize.record import read_record
+from kohort.groups.resize.status import CONFLICT, IN_PROGRESS
+from kohort.inspection.snapshot import Snapshot, worker_of
+from kohort.objects.core import Pod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import find_condition
+from kohort.resources.effective import RESIZE_PENDING
+from kohort.rules import group_labels
+from kohort.rules.resource_update_policy import resource_update_policy
+
+_RUNNING = "PodResizeInProgress"
+
+
+class PodResize(msgspec.Struct, frozen=True, rename="camel"):
+    pod: str
+    role: str
+    node: str
+    state: str
+    """Pending, Infeasible, Running, Failing or Settled: as its node reports it."""
+    message: str
+
+
+class GroupResize(msgspec.Struct, frozen=True, rename="camel"):
+    index: int
+    phase: str
+    """Resizing, Reverting, Reverted or Recreate, as the operator has recorded it; empty if it has begun nothing."""
+    reason: str
+    message: str
+    since: float
+    """Seconds since the epoch; 0 if it has not begun."""
+    adopted: bool
+    """The group has the wanted revision."""
+    pods: Sequence[PodResize]
+
+
+class ResizePage(msgspec.Struct, frozen=True, rename="camel"):
+    set: SetHead
+    policy: str
+    status: JsonObject | None
+    """`status.resize` of the set; None while no group is to be resized."""
+    conditions: Sequence[JsonObject]
+    groups: Sequence[GroupResize]
+
+
+def resize_page(snapshot: Snapshot, now: datetime) -> ResizePage:
+    group_set = snapshot.group_set
+    states = snapshot.states
+    groups = []
+    for index, leader in sorted(snapshot.leaders.items()):
+        record = read_record(leader.metadata.annotations)
+        state = states.get(index)
+        groups.append(
+            GroupResize(
+                index=index,
+                phase=record.phase if record is not None else "",
+                reason=(record.reason or "") if record is not None else "",
+                message=record.message if record is not None else "",
+                since=record.since if record is not None else 0.0,
+                adopted=state is not None
+                and leader.metadata.labels.get(group_labels.REVISION) == snapshot.update_key
+                and state.updated,
+                pods=[_pod(one) for one in snapshot.members(index)],
+            )
+        )
+    return ResizePage(
+        set=head_of(snapshot, now),
+        policy=resource_update_policy(group_set.spec),
+        status=group_set.status.resize,
+        conditions=[one for one in group_set.status.conditions if one.get("type") in (IN_PROGRESS, CONFLICT)],
+        groups=groups,
+    )
+
+
+def _pod(pod: Pod) -> PodResize:
+    pending = find_condition(pod.status.conditions, RESIZE_PENDING)
+    running = find_condition(pod.status.conditions, _RUNNING)
+    state, message = "Settled", ""
+    if pending is not None and pending.status == "True":
+        state, message = ("Infeasible" if pending.reason == "Infeasible" else "Pending"), pending.message
+    elif running is not None and running.status == "True":
+        state, message = ("Failing" if running.reason == "Error" else "Running"), running.message
+    role = "worker" if worker_of(pod) else "leader"
+    return PodResize(pod.metadata.name, role, pod.spec.node_name, state, message)

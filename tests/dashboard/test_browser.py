@@ -1,0 +1,136 @@
+"""The dashboard in a real browser: every view, light and dark, wide and narrow, live."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.dashboard.browser import PHONE, WIDE, needs_browser, window
+from tests.dashboard.scene import STEPS, Scene, dashboard, model_set, scene
+from tests.dashboard.test_html import PAYLOADS
+
+from kohort.dashboard.running import Running
+from kohort.kube.resources import LEADER_WORKER_SETS
+
+pytestmark = [pytest.mark.browser, needs_browser()]
+
+MIXTRAL = "/dashboard/sets/inference/mixtral"
+VIEWS = {
+    "fleet": "/dashboard/",
+    "set": "/dashboard/sets/inference/llama-70b",
+    "explanation": "/dashboard/sets/inference/whisper",
+    "history": f"{MIXTRAL}/history",
+    "events": f"{MIXTRAL}/events",
+    "logs": f"{MIXTRAL}/logs",
+    "release": f"{MIXTRAL}/release",
+    "resize": "/dashboard/sets/inference/llama-70b/resize",
+}
+
+
+LOOKS = {"light": (False, WIDE), "dark": (True, WIDE), "phone": (False, PHONE), "phone-dark": (True, PHONE)}
+PICTURED = {"fleet-light", "fleet-dark", "fleet-phone-dark", "set-light", "explanation-dark", "release-light"}
+
+
+async def fill(of: Scene) -> None:
+    """Sets that are fine, that fail in several ways, and one that is being released."""
+    await of.namespace("inference", "training")
+    await of.create(
+        model_set("llama-70b", "inference", replicas=4, size=4),
+        model_set("embedder", "inference", replicas=3, size=1, gpus=1),
+        model_set("mixtral", "inference", image="registry.example.com/mixtral:1.4.0"),
+        model_set("whisper", "inference", waiting="ImagePullBackOff"),
+        model_set("reranker", "inference", gpus=1),
+        model_set("finetune", "training", replicas=2, size=4, gpus=16),
+        model_set("evaluation", "training", replicas=1, gpus=1, exit_code="1"),
+    )
+    for name in ("llama-70b", "embedder", "mixtral", "reranker"):
+        await of.ready(name, "inference")
+    await of.released("mixtral", "inference", STEPS)
+    await of.cluster.until(lambda: of.phase_of("mixtral", "inference") == "Healthy")
+    await of.change_image("mixtral", "inference", "registry.example.com/mixtral:1.5.0")
+    await of.until_step("mixtral", "inference", 1, "StepPaused")
+
+
+@asynccontextmanager
+async def filled() -> AsyncIterator[tuple[Scene, Running]]:
+    async with scene(nodes=16) as found:
+        await fill(found)
+        async with dashboard(found) as made:
+            yield found, made
+
+
+@pytest.mark.timeout(300)
+async def test_every_view_is_accessible_and_fits() -> None:
+    """Wide and narrow, light and dark: no serious finding of axe-core, no console error, no request to another host,
+    nothing that must be scrolled sideways."""
+    async with filled() as (_, running), window(running) as browser:
+        for name, path in VIEWS.items():
+            await browser.open(path)
+            if name != "logs":
+                await browser.live()
+            for look, (dark, size) in LOOKS.items():
+                await browser.look(dark=dark, size=size)
+                assert await browser.violations() == [], (name, look)
+                assert await browser.overflow() == 0, (name, look)
+                if f"{name}-{look}" in PICTURED:
+                    await browser.picture(f"{name}-{look}")
+
+
+async def test_two_browsers_see_a_change_within_a_second() -> None:
+    async with scene(nodes=8) as found, dashboard(found) as running:
+        await found.create(model_set("llm", replicas=2, gpus=1))
+        await found.ready("llm")
+        async with window(running) as first, window(running) as second:
+            for browser, path in ((first, "/dashboard/"), (second, "/dashboard/sets/default/llm")):
+                await browser.open(path)
+                await browser.live()
+            loop = asyncio.get_running_loop()
+            start = loop.time()
+            await found.client.patch(LEADER_WORKER_SETS, "llm", "default", {"spec": {"replicas": 3}})
+            await asyncio.gather(
+                first.page.locator(".count", has_text="/3").wait_for(timeout=5000),
+                second.page.locator("#groups .cell").nth(2).wait_for(timeout=5000),
+            )
+            assert loop.time() - start < 1.0
+
+
+async def test_what_a_user_has_opened_stays_open() -> None:
+    async with scene(nodes=8) as found, dashboard(found) as running:
+        await found.create(model_set("llm", replicas=2, gpus=1))
+        await found.ready("llm")
+        async with window(running) as browser:
+            await browser.open("/dashboard/sets/default/llm")
+            await browser.live()
+            await browser.page.click("#group-1-pods summary")
+            await found.client.patch(LEADER_WORKER_SETS, "llm", "default", {"spec": {"replicas": 3}})
+            await browser.page.wait_for_selector("#group-2-pods")
+            assert await browser.page.evaluate("document.getElementById('group-1-pods').open")
+
+
+async def test_filters_and_pages_work_by_keyboard() -> None:
+    async with scene(nodes=8) as found, dashboard(found) as running:
+        await found.create(*(model_set(name, gpus=1, replicas=1, size=1) for name in ("alpha", "beta")))
+        await found.ready("alpha")
+        await found.ready("beta")
+        async with window(running) as browser:
+            await browser.open("/dashboard/")
+            await browser.page.focus("#filter-name")
+            await browser.page.keyboard.type("alp")
+            await browser.page.keyboard.press("Enter")
+            await browser.page.wait_for_url("**name=alp**")
+            assert await browser.page.locator("a.name").all_text_contents() == ["alpha"]
+            await browser.page.keyboard.press("Tab")
+            assert await browser.page.evaluate("document.activeElement.className") == "skip"
+
+
+async def test_objects_cannot_bring_scripts() -> None:
+    async with scene(nodes=2) as found, dashboard(found) as running:
+        for number, text in enumerate(PAYLOADS):
+            await found.create(model_set(f"llm-{number}", waiting=text, gpus=0).but("metadata.annotations.note", text))
+        async with window(running) as browser:
+            await browser.page.add_init_script("window.alert = () => { window.broken = true; }")
+            for path in ("/dashboard/", *(f"/dashboard/sets/default/llm-{number}" for number in range(len(PAYLOADS)))):
+                await browser.open(path)
+                await browser.live()
+                assert await browser.page.evaluate("window.broken") is None
+                assert await browser.page.locator("main img, main script").count() == 0
