@@ -9,10 +9,10 @@ from kohort.objects.bounded_cache import remember_short
 from kohort.objects.field_errors import FieldError, invalid, not_supported
 from kohort.objects.names import qualified_name
 from kohort.objects.quantity import Quantity
+from kohort.rules.extended_resources import is_extended, is_native
 
 HUGE_PAGES: Final = "hugepages-"
 QUOTA_HUGE_PAGES: Final = "requests.hugepages-"
-DEFAULT_DOMAIN: Final = "kubernetes.io/"
 
 _COUNTED: Final = frozenset(
     (
@@ -51,18 +51,8 @@ def is_huge_pages(name: str) -> bool:
     return name.startswith(HUGE_PAGES)
 
 
-def is_native(name: str) -> bool:
-    """In the domain of Kubernetes itself, where names without a domain are."""
-    return "/" not in name or DEFAULT_DOMAIN in name
-
-
 def can_overcommit(name: str) -> bool:
     return is_native(name) and not is_huge_pages(name)
-
-
-@remember_short(1024)
-def is_extended(name: str) -> bool:
-    return not is_native(name) and not name.startswith("requests.") and not qualified_name(f"requests.{name}")
 
 
 @remember_short(1024)

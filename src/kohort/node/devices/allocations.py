@@ -1,0 +1,183 @@
+"""The devices of pods: given when a pod is admitted, recorded before any container starts, kept until the pod ends."""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from kohort.node.admission_checks import Rejection
+from kohort.node.checkpoint import Checkpoint, WriteObserver, unobserved
+from kohort.node.devices.device_choice import ContainerNeed, TooFew, choose, needs_of
+from kohort.node.devices.messages import ContainerAllocation
+from kohort.node.devices.plugin import Plugin
+from kohort.node.devices.registry import PluginRegistry
+from kohort.node.grpc.status import RpcError
+from kohort.objects.pods import Pod
+
+UNEXPECTED: Final = "UnexpectedAdmissionError"
+
+
+class GivenDevices(msgspec.Struct, frozen=True):
+    """Devices of one kind that a container has, and what the plugin said about their use."""
+
+    ids: tuple[str, ...]
+    use: ContainerAllocation
+
+
+class PodDevices(msgspec.Struct, frozen=True):
+    """Containers, resources, devices."""
+
+    namespace: str
+    name: str
+    containers: dict[str, dict[str, GivenDevices]]
+
+
+class DeviceProblem(Exception):
+    """A container cannot start because a plugin has not prepared its devices."""
+
+
+class NoDevices(Exception):
+    """Why a pod does not get its devices."""
+
+
+class Devices(Protocol):
+    """What the rest of the agent knows of devices."""
+
+    def capacity(self) -> dict[str, str]: ...
+    def allocatable(self) -> dict[str, str]: ...
+    async def admit(self, pod: Pod) -> Rejection | None: ...
+    async def before_start(self, uid: str, container: str) -> None: ...
+    def uses(self, uid: str, container: str) -> list[ContainerAllocation]: ...
+    def release(self, uid: str) -> None: ...
+    def forget(self, alive: set[str]) -> None: ...
+
+
+class NoDevicePlugins:
+    """A node without a folder for plugins."""
+
+    def capacity(self) -> dict[str, str]:
+        return {}
+
+    def allocatable(self) -> dict[str, str]:
+        return {}
+
+    async def admit(self, pod: Pod) -> Rejection | None:
+        return None
+
+    async def before_start(self, uid: str, container: str) -> None:
+        return None
+
+    def uses(self, uid: str, container: str) -> list[ContainerAllocation]:
+        return []
+
+    def release(self, uid: str) -> None:
+        return None
+
+    def forget(self, alive: set[str]) -> None:
+        return None
+
+
+class DeviceAllocations:
+    def __init__(self, registry: PluginRegistry, records: Path, observer: WriteObserver = unobserved) -> None:
+        self._registry = registry
+        self._given: Checkpoint[PodDevices] = Checkpoint(records / "devices.json", PodDevices, observer)
+        self._admitting = asyncio.Lock()
+
+    def capacity(self) -> dict[str, str]:
+        return self._registry.capacity()
+
+    def allocatable(self) -> dict[str, str]:
+        return self._registry.allocatable()
+
+    async def admit(self, pod: Pod) -> Rejection | None:
+        """Give a pod its devices, or say why not. A pod that has devices keeps them, whatever became of their plugin:
+        it may be running already. Raises OSError if they cannot be recorded; then nothing is given."""
+        if self._given.get(pod.metadata.uid) is not None:
+            return None
+        needs = [
+            need for need in needs_of(pod.spec) if any(self._registry.manages(resource) for resource in need.amounts)
+        ]
+        if not needs:
+            return None
+        async with self._admitting:
+            try:
+                containers = await self._give(needs)
+            except (NoDevices, RpcError) as problem:
+                return Rejection(UNEXPECTED, f"Allocate failed due to {problem}, which is unexpected")
+            given = PodDevices(pod.metadata.namespace, pod.metadata.name, containers)
+            self._given.put(pod.metadata.uid, given)
+        return None
+
+    async def before_start(self, uid: str, container: str) -> None:
+        """To be called before each start of a container. Raises DeviceProblem."""
+        for resource, given in self._of(uid, container).items():
+            plugin = self._registry.plugin(resource)
+            if plugin is None:
+                continue  # it has answered before, and may be restarting
+            try:
+                await plugin.pre_start(given.ids)
+            except RpcError as problem:
+                raise DeviceProblem(f"device plugin of {resource}: {problem}") from problem
+
+    def uses(self, uid: str, container: str) -> list[ContainerAllocation]:
+        """What a container is started with, for each kind of its devices."""
+        return [given.use for _, given in sorted(self._of(uid, container).items())]
+
+    def release(self, uid: str) -> None:
+        """The pod has ended."""
+        self._given.drop({uid})
+
+    def forget(self, alive: set[str]) -> None:
+        """Drop the records of pods that are not among `alive`."""
+        self._given.drop({uid for uid in self._given.known() if uid not in alive})
+
+    def pods(self) -> list[PodDevices]:
+        return [given for uid in self._given.known() if (given := self._given.get(uid)) is not None]
+
+    def _of(self, uid: str, container: str) -> dict[str, GivenDevices]:
+        given = self._given.get(uid)
+        return given.containers.get(container, {}) if given is not None else {}
+
+    async def _give(self, needs: Iterable[ContainerNeed]) -> dict[str, dict[str, GivenDevices]]:
+        """Containers that start later take over devices of init containers that have ended."""
+        containers: dict[str, dict[str, GivenDevices]] = {}
+        own: dict[str, set[str]] = {}
+        reusable: dict[str, set[str]] = {}
+        for need in needs:
+            for resource, wanted in sorted(need.amounts.items()):
+                if not self._registry.manages(resource):
+                    continue
+                kept = reusable.setdefault(resource, set())
+                ids, plugin = await self._choose(resource, wanted, own.get(resource, set()), kept)
+                containers.setdefault(need.container, {})[resource] = GivenDevices(ids, await plugin.allocate(ids))
+                own.setdefault(resource, set()).update(ids)
+                if need.passes_on:
+                    kept.update(ids)
+                else:
+                    kept.difference_update(ids)
+        return containers
+
+    async def _choose(
+        self, resource: str, wanted: int, own: set[str], kept: set[str]
+    ) -> tuple[tuple[str, ...], Plugin]:
+        plugin = self._registry.plugin(resource)
+        if plugin is None:
+            raise NoDevices(f"no device plugin registered for {resource}")
+        taken = own | {id for pod in self.pods() for each in pod.containers.values() for id in _ids(each, resource)}
+        free = [each for each in self._registry.healthy(resource) if each.id not in taken]
+        chosen = choose(resource, wanted, free, kept)
+        if isinstance(chosen, TooFew):
+            raise NoDevices(
+                f"requested number of devices unavailable for {resource}. "
+                f"Requested: {chosen.wanted}, Available: {chosen.available}"
+            )
+        available = sorted({each.id for each in free} | kept)
+        must_include = sorted(set(chosen) & kept)
+        return await plugin.preferred(available, must_include, wanted) or chosen, plugin
+
+
+def _ids(given: dict[str, GivenDevices], resource: str) -> tuple[str, ...]:
+    found = given.get(resource)
+    return found.ids if found is not None else ()
