@@ -89,6 +89,11 @@ def _unique_nodes(subject: LeaderWorkerSet) -> LeaderWorkerSet:
     return subject.but(f"{TEMPLATE}.schedulingPolicy", policy)
 
 
+def _budgets(subject: LeaderWorkerSet) -> LeaderWorkerSet:
+    budget = {"maxRestarts": 5, "backoffSeconds": 1, "maxBackoffSeconds": 10}
+    return subject.but(f"{TEMPLATE}.restartBudget", budget).but("spec.disruptionBudget", {"maxUnavailable": 1})
+
+
 def _subgroup_exclusive(subject: LeaderWorkerSet) -> LeaderWorkerSet:
     return subject.annotations({group_labels.SUBGROUP_EXCLUSIVE: RACK})
 
@@ -124,6 +129,7 @@ FEATURES: dict[str, dict[str, Change]] = {
         "surge and unavailable": lambda subject: subject.max_surge("50%").max_unavailable("34%"),
         "partition": lambda subject: subject.partition(1),
     },
+    "budgets": {"none": _as_is, "restarts and disruptions": _budgets},
     "gangs": {"none": _as_is, "volcano": _as_is},
     "network": _with(LeaderWorkerSet.network, group_labels.SHARED, group_labels.UNIQUE),
 }

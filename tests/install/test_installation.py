@@ -111,7 +111,7 @@ def test_what_an_earlier_installation_had_goes_with_the_next() -> None:
         await install(client, Options(replicas=0, rollouts=False, namespace="elsewhere"), heard)
         (deployment,) = (await client.list(DEPLOYMENTS)).items
         assert deployment["metadata"]["namespace"] == "elsewhere"
-        (hook,) = (await client.get(VALIDATING_WEBHOOKS, "lws-validating-webhook-configuration"))["webhooks"]
+        hook, *_ = (await client.get(VALIDATING_WEBHOOKS, "lws-validating-webhook-configuration"))["webhooks"]
         assert not hook.get("namespaceSelector")
 
         # No option is needed to find everything.

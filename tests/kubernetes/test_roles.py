@@ -30,6 +30,10 @@ SPACE = "roles"
 
 NOT_SEEN = {
     ("", "configmaps", "create"): "the first apply of the status: authorised as patch and create, logged as patch",
+    ("policy", "poddisruptionbudgets", "create"): "only for sets with a disruptionBudget",
+    ("policy", "poddisruptionbudgets", "delete"): "as above",
+    ("policy", "poddisruptionbudgets", "get"): "as above",
+    ("policy", "poddisruptionbudgets", "patch"): "as above",
     ("", "configmaps", "get"): "only for sets with a restartBudget, when a group fails",
     ("", "configmaps", "patch"): "as above",
     ("", "pods/log", "get"): "as above",

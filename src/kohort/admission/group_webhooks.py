@@ -9,10 +9,14 @@ from functools import partial
 from typing import Final
 
 from kohort.admission.reviews import Endpoints, Refused, inquiring, mutating, validating
+from kohort.groups import messages
 from kohort.groups.caches import GroupCache
 from kohort.groups.defaulting import defaulted
+from kohort.groups.disruption_budget import EvictionRefused
+from kohort.groups.evictions import BudgetBusy, EvictionAnswer, answer_eviction
 from kohort.groups.gang import GangProvider
 from kohort.groups.gang_schedulers import provider_named
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.name_collisions import collision_errors
 from kohort.groups.pod_mutation import PodRefused, mutated
 from kohort.groups.template_dry_run import template_errors
@@ -26,6 +30,7 @@ from kohort.objects.json_types import JsonObject
 MUTATE_SET: Final = "/mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
 VALIDATE_SET: Final = "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
 MUTATE_POD: Final = "/mutate--v1-pod"
+VALIDATE_EVICTION: Final = "/validate--v1-pod-eviction"
 VALIDATE_POD: Final = "/validate--v1-pod"
 """Not registered by us. Where another operator stood before, its configuration may still ask; it gets the same yes."""
 
@@ -48,7 +53,24 @@ class GroupWebhooks:
             VALIDATE_SET: inquiring(self._all_errors),
             MUTATE_POD: mutating(partial(_pod, gang=self._gang)),
             VALIDATE_POD: validating(lambda _: []),
+            VALIDATE_EVICTION: self._eviction,
         }
+
+    async def _eviction(self, request: JsonObject) -> JsonObject:
+        """Evictions of pods count by group. 429 is what programs that evict wait for and repeat."""
+        name, namespace = request.get("name") or "", request.get("namespace") or ""
+        if self.client is None:
+            return {"allowed": True}
+        dry_run = bool(request.get("dryRun")) or bool((request["object"].get("deleteOptions") or {}).get("dryRun"))
+        try:
+            answer = await answer_eviction(self.client, namespace, name, dry_run=dry_run)
+        except BudgetBusy as busy:
+            return _too_many_requests(messages.eviction_busy(_full_name(busy.group_set), name), 1)
+        match answer:
+            case EvictionAnswer(group_set, EvictionRefused(limit, away)):
+                text = messages.eviction_refused(_full_name(group_set), name, group_set.replicas, limit, away)
+                return _too_many_requests(text)
+        return {"allowed": True}
 
     def _set(self, request: JsonObject) -> JsonObject:
         written: JsonObject = request["object"]
@@ -102,6 +124,20 @@ class GroupWebhooks:
             {"metadata": found, "spec": {**group_set.spec, "replicas": count}} for count in (group_set.replicas, wanted)
         )
         return scale_errors(after, before) or collision_errors(after, self.cache.sets.list(key.namespace))
+
+
+def _full_name(group_set: LeaderWorkerSet) -> str:
+    return f"{group_set.metadata.namespace}/{group_set.metadata.name}"
+
+
+def _too_many_requests(message: str, retry_after: int = 0) -> JsonObject:
+    """Clients repeat a request that has a time to wait without showing the message; refusals by a budget have none, as
+    those of PodDisruptionBudgets."""
+    details: JsonObject = {"causes": [{"reason": "DisruptionBudget", "message": message}]}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    status = {"code": 429, "reason": "TooManyRequests", "message": message, "details": details}
+    return {"allowed": False, "status": status}
 
 
 def _pod(request: JsonObject, *, gang: GangProvider | None) -> JsonObject:

@@ -62,7 +62,10 @@ def configurations(address: Address, *, rollouts: bool = True) -> list[JsonObjec
         _configuration(
             "ValidatingWebhookConfiguration",
             VALIDATING,
-            [_with_scale(_set_hook(address, "vleaderworkerset.kb.io", group_webhooks.VALIDATE_SET))],
+            [
+                _with_scale(_set_hook(address, "vleaderworkerset.kb.io", group_webhooks.VALIDATE_SET)),
+                _eviction_hook(address, "veviction.kohort.dev", group_webhooks.VALIDATE_EVICTION),
+            ],
         ),
         *(_rollout_configurations(address) if rollouts else []),
     ]
@@ -144,6 +147,13 @@ def _with_scale(hook: JsonObject) -> JsonObject:
     """Autoscalers and `kubectl scale` write a set's replicas past the set itself."""
     scale = {**hook["rules"][0], "operations": ["UPDATE"], "resources": ["leaderworkersets/scale"]}
     return {**hook, "rules": [*hook["rules"], scale]}
+
+
+def _eviction_hook(address: Address, name: str, path: str) -> JsonObject:
+    """An Eviction does not carry the labels of its pod, so evictions of all pods are asked about. Without an operator
+    they are allowed: then the PodDisruptionBudgets of leaders still hold."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}
+    return _hook(address, name, path, rule) | {"failurePolicy": "Ignore", "sideEffects": "NoneOnDryRun"}
 
 
 def _pod_hook(address: Address, name: str, path: str) -> JsonObject:

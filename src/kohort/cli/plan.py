@@ -10,23 +10,32 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
     "-f",
     "--filename",
     "filenames",
-    required=True,
     multiple=True,
     metavar="FILE",
     type=click.Path(allow_dash=True),
     help="What would be applied: a file, a directory of files, or - for standard input.",
 )
+@click.option("--drain", metavar="NODE", default="", help="Instead: what a drain of this node would do to groups.")
 @click.option("--server-side", is_flag=True, help="As `kubectl apply --server-side` would apply it.")
 @click.option("--exit-code", is_flag=True, help="Exit code 4 if anything would change.")
 @output_option()
 @cluster_options
-def command(filenames: tuple[str, ...], server_side: bool, exit_code: bool, output: str, target: Target) -> None:
+def command(
+    filenames: tuple[str, ...], drain: str, server_side: bool, exit_code: bool, output: str, target: Target
+) -> None:
     """Show what applying a file would do: which groups are recreated, in which order, and how much room that needs.
 
     Pods are counted as the API server would store them. Where only cpu and memory change and the set has a policy for
     it, each group changes in place, is recreated or refused, and the reason is given. Exit code 3 if the nodes do not
-    have the room, or if a group is refused.
+    have the room, if a group is refused, or with --drain if the drain would not end.
     """
+    if bool(filenames) == bool(drain):
+        raise click.UsageError("give either -f FILE or --drain NODE")
+    if drain:
+        from kohort.cli.actions import drain as drains
+
+        execute(target, lambda client, _: drains.plan_drain(client, drain, output))
+        return
     from kohort.cli.actions import plan
     from kohort.cli.connection import Action, Refusal
 

@@ -17,6 +17,7 @@ from kohort.kube.manager import Manager
 from kohort.kube.resources import (
     CONTROLLER_REVISIONS,
     LEADER_WORKER_SETS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     SERVICES,
     STATEFUL_SETS,
@@ -43,6 +44,22 @@ class _ServiceSpec(View, frozen=True):
 class GroupService(View, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: _ServiceSpec = _ServiceSpec()
+
+
+class _LeaderSelector(View, frozen=True):
+    match_labels: dict[str, str] = {}  # noqa: RUF012
+
+
+class _LeaderBudgetSpec(View, frozen=True):
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    selector: _LeaderSelector = _LeaderSelector()
+    unhealthy_pod_eviction_policy: str = ""
+
+
+class LeaderBudget(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _LeaderBudgetSpec = _LeaderBudgetSpec()
 
 
 class Member(Protocol):
@@ -86,6 +103,7 @@ class GroupCache:
             indexes={BY_GROUP: by_group, LEADERS: by_set_of_leader},
         )
         self.services = manager.informer(SERVICES, GroupService, label_selector=group_labels.NAME)
+        self.leader_budgets = manager.informer(POD_DISRUPTION_BUDGETS, LeaderBudget, label_selector=group_labels.NAME)
         self.revisions = manager.informer(
             CONTROLLER_REVISIONS, Revision, label_selector=group_labels.NAME, indexes={BY_SET: by_set}
         )

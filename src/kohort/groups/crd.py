@@ -7,6 +7,7 @@ is away.
 import copy
 from typing import Final
 
+from kohort.groups.disruption_budget import DisruptedBy
 from kohort.groups.field_descriptions import MEANINGS
 from kohort.groups.restart_budget import LONGEST_DELAY_TOO_SHORT, LONGEST_HISTORY
 from kohort.objects.crd_schema import schema_of
@@ -116,6 +117,9 @@ def _spec() -> JsonObject:
             "replicas": int32(default=1, minimum=0, maximum=1_000_000),
             "startupPolicy": enum("LeaderCreated", "LeaderReady", default="LeaderCreated"),
             "rolloutStrategy": strategy,
+            "disruptionBudget": shape(
+                {"maxUnavailable": INT_OR_STRING}, required=("maxUnavailable",), rules=_amount_rules("maxUnavailable")
+            ),
             "networkConfig": shape(
                 {"subdomainPolicy": enum("Shared", "UniquePerReplica")}, required=("subdomainPolicy",)
             ),
@@ -340,6 +344,13 @@ def _restarts_status() -> JsonObject:
     return {"type": "object", "additionalProperties": restarts}
 
 
+def _disrupted_groups_status() -> JsonObject:
+    """By the index of a group."""
+    time = {"type": "string", "format": "date-time"}
+    group = shape({"leader": {"type": "string"}, "at": time, "by": enum(*(one.value for one in DisruptedBy))})
+    return {"type": "object", "additionalProperties": group}
+
+
 def _status() -> JsonObject:
     condition = shape(
         {
@@ -367,6 +378,8 @@ def _status() -> JsonObject:
             "observedGeneration": {"type": "integer", "format": "int64"},
             "resize": _resize_status(),
             "restarts": _restarts_status(),
+            "disruptionsAllowed": int32(),
+            "disruptedGroups": _disrupted_groups_status(),
             "conditions": {
                 "type": "array",
                 "items": condition,

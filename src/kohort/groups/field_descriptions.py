@@ -24,6 +24,14 @@ MEANINGS: Final[Mapping[str, str]] = {
     "spec.rolloutStrategy.resourceUpdateDeadlineSeconds": (
         "How long the pods of one group may take to get other resources in place; 420 by default."
     ),
+    "spec.disruptionBudget": (
+        "How many groups evictions (drains, deschedulers, autoscalers) may take at the same time. Without it there is "
+        "no limit."
+    ),
+    "spec.disruptionBudget.maxUnavailable": (
+        "Groups that may be away, for whatever reason, when a pod is evicted; number, or percentage of replicas, "
+        "rounded up."
+    ),
     "spec.networkConfig": "How pods are found by name.",
     "spec.networkConfig.subdomainPolicy": "One headless Service for all groups, or one for each.",
     "spec.leaderWorkerTemplate": "What a group consists of.",
@@ -95,6 +103,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "status.resize.groups.recreated": "Groups that are recreated instead.",
     "status.resize.message": "Which pod is waited for, and what its node says.",
     "status.resize.startedAt": "When the first group began.",
+    "status.disruptionsAllowed": "Groups that evictions may take now; only with a disruptionBudget.",
+    "status.disruptedGroups": "Groups whose eviction or roll was begun a moment ago, by the index of the group.",
     "status.restarts": "Restarts of groups that count against their budget, by the index of the group.",
     "status.conditions": (
         "Available, Progressing, UpdateInProgress, Waiting (which group and pod the set is waiting for), and "

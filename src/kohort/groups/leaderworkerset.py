@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from kohort.groups.disruption_budget import DisruptionBudget
 from kohort.groups.restart_budget import RestartBudget
 from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
@@ -102,6 +103,9 @@ class Status(View, frozen=True):
     resize: JsonObject | None = None
     restarts: dict[str, JsonObject] = {}
     """By the index of a group, see `restart_budget.GroupRestarts`."""
+    disrupted_groups: dict[str, JsonObject] = {}
+    """By the index of a group, see `disruption_budget.DisruptedGroup`."""
+    disruptions_allowed: int | None = None
 
 
 class LeaderWorkerSet(View, frozen=True):
@@ -117,6 +121,11 @@ class LeaderWorkerSet(View, frozen=True):
     @property
     def template(self) -> Template:
         return Template(self.spec.get("leaderWorkerTemplate") or {})
+
+    @property
+    def disruption_budget(self) -> DisruptionBudget | None:
+        budget = self.spec.get("disruptionBudget")
+        return None if budget is None else msgspec.convert(budget, DisruptionBudget)
 
     @property
     def subdomain_policy(self) -> str:

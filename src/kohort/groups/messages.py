@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
+from kohort.groups.disruption_budget import AwayReason
 from kohort.groups.group_problems import RecreationDelayed, WorkersRefused
 from kohort.groups.restart_budget import Exhaustion, FailedContainer
 from kohort.groups.rolling_update import RollPlan, RollReason
@@ -139,6 +140,19 @@ def missing_start_ordinals(leader: str) -> str:
 
 def replaced_pod_without_webhook(pod: str, lacks: str) -> str:
     return f"Pod {pod} was created while the webhook was away and lacks {lacks}; deleted it, so that it is created anew"
+
+
+def eviction_refused(name: str, pod: str, replicas: int, limit: int, away: Mapping[int, AwayReason]) -> str:
+    texts = [f"group {index} ({reason.value})" for index, reason in sorted(away.items())]
+    more = f" and {len(texts) - _MOST_GROUPS} more" if len(texts) > _MOST_GROUPS else ""
+    return (
+        f"Cannot evict pod {pod}: LeaderWorkerSet {name} allows {limit} of its {replicas} groups to be away "
+        f"(spec.disruptionBudget.maxUnavailable), and away are: {', '.join(texts[:_MOST_GROUPS]) or 'none'}{more}"
+    )
+
+
+def eviction_busy(name: str, pod: str) -> str:
+    return f"Cannot evict pod {pod} now: the status of LeaderWorkerSet {name} is changing; try again"
 
 
 # The condition Waiting

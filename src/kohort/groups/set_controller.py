@@ -9,9 +9,11 @@ from collections.abc import Iterable
 import msgspec
 
 from kohort.groups import child_objects, messages, revisions
-from kohort.groups.caches import GroupCache, GroupService, owned_by, sets_of
+from kohort.groups.caches import GroupCache, GroupService, LeaderBudget, owned_by, sets_of
+from kohort.groups.disruption_budget import DisruptedBy, valid_notes
 from kohort.groups.group_problems import GroupProblems
 from kohort.groups.headless_service import SharedServices
+from kohort.groups.leader_disruption_budget import LeaderBudgets
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.observed_groups import group_states
@@ -23,17 +25,20 @@ from kohort.groups.set_plan import (
     ApplyLeaderSet,
     CreateRevision,
     DeleteBlockingLeader,
+    DeleteLeaderBudget,
     DeleteRevision,
     DeleteSharedService,
     DeleteSurplusClaims,
     EnsureSharedService,
     MarkRevisionServed,
+    NoteRolledGroups,
     ReportStatus,
     ResizeGroups,
     RestoreRevision,
     SetAction,
     SetObservation,
     UseRevision,
+    WriteLeaderBudget,
     plan_revision,
     plan_set,
 )
@@ -68,6 +73,7 @@ class SetController:
         self.recorder = manager.recorder("leaderworkerset")
         self.reporter = StatusReporter(manager.client, cache, problems, metrics, self.recorder)
         self.services = SharedServices(manager.client, cache, self.recorder)
+        self.leader_budgets = LeaderBudgets(manager.client, self.recorder)
         self.worker_claims = WorkerClaims(manager.client, cache, self.recorder)
         self.resizes = GroupResizes(manager.client, cache, self.recorder, metrics.resizes)
         self._applied: dict[Key, AppliedLeaderSet] = {}
@@ -75,6 +81,7 @@ class SetController:
         self.controller.watches(cache.sets)
         self.controller.watches(cache.stateful_sets, sets_of)
         self.controller.watches(cache.services, sets_of, when=_service_changed)
+        self.controller.watches(cache.leader_budgets, sets_of, when=_budget_changed)
         self.controller.watches(cache.pods, sets_of, when=_leader_changed)
         self.controller.watches(cache.pods, sets_of, when=resize_changed)
 
@@ -96,7 +103,12 @@ class SetController:
             revisions=self.cache.revisions_of(group_set),
             states=group_states(self.cache, group_set, revision.key),
             new_revision=is_new,
+            leader_budget=self.cache.leader_budgets.get(key),
         )
+        if group_set.status.disrupted_groups:
+            uids = {index: leader.metadata.uid for index, leader in observed.leaders.items()}
+            notes = valid_notes(group_set.status.disrupted_groups, uids, clock.now())
+            observed = msgspec.structs.replace(observed, notes=notes)
         observed = msgspec.structs.replace(observed, resize=self.resizes.plan(observed))
         waits = await self._perform(plan_set(observed), observed)
         soonest = min((wait for wait in waits if wait), default=0.0)
@@ -120,6 +132,12 @@ class SetController:
         applied = observed.leader_set or GroupStatefulSet()
         for action in actions:
             match action:
+                case NoteRolledGroups(groups):
+                    await self._note_rolled_groups(observed, groups)
+                case WriteLeaderBudget(existing):
+                    await self.leader_budgets.write(group_set, existing)
+                case DeleteLeaderBudget(existing):
+                    await self.leader_budgets.delete(group_set, existing)
                 case ApplyLeaderSet():
                     applied = await self._apply_leader_set(observed, action)
                 case DeleteBlockingLeader(pod):
@@ -143,12 +161,25 @@ class SetController:
                         observed.tally,
                         observed.roll_begins,
                         self.resizes.report(observed),
+                        observed.notes,
                     )
                     self.reporter.measure(report)
                     waits.append(await self.reporter.write_status(report))
                 case DeleteRevision(revision):
                     await self._delete_revision(revision)
         return waits
+
+    async def _note_rolled_groups(self, observed: SetObservation, groups: Iterable[int]) -> None:
+        """Raises Conflict if the set has changed since it was read, by an eviction for one."""
+        notes = {
+            str(index): {
+                "leader": observed.leaders[index].metadata.uid,
+                "at": clock.micro_timestamp(),
+                "by": DisruptedBy.ROLL.value,
+            }
+            for index in groups
+        }
+        await self.client.patch_status(LEADER_WORKER_SETS, observed.group_set, {"disruptedGroups": notes}, locked=True)
 
     # Revisions
 
@@ -285,6 +316,10 @@ def _leader_set(observed: SetObservation, action: ApplyLeaderSet) -> JsonObject:
 
 
 def _service_changed(old: GroupService | None, new: GroupService | None) -> bool:
+    return new is None or (old is not None and old.spec != new.spec)
+
+
+def _budget_changed(old: LeaderBudget | None, new: LeaderBudget | None) -> bool:
     return new is None or (old is not None and old.spec != new.spec)
 
 

@@ -20,6 +20,9 @@ Then, from what is observed of its groups (`plan_set`):
 | always | ResizeGroups, with what `resize` has planned for them |
 | always | DeleteSurplusClaims |
 | all groups are done, for the first time at this revision | MarkRevisionServed |
+| the set has a disruption budget, and a ready group is rolled | NoteRolledGroups, first of all |
+| the set has one, and its PodDisruptionBudget is missing or differs | WriteLeaderBudget |
+| the set has none, and a PodDisruptionBudget of its own | DeleteLeaderBudget |
 | groups share a Service | EnsureSharedService |
 | all groups have Services of their own, and are done | DeleteSharedService |
 | always | ReportStatus |
@@ -31,6 +34,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kohort.groups import revisions
+from kohort.groups.caches import LeaderBudget
+from kohort.groups.disruption_budget import DisruptedGroup, rolled_groups, without_evicted
+from kohort.groups.leader_disruption_budget import is_as_wanted
 from kohort.groups.leader_template_revision import revision_for_template, template_revision
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.messages import RevisionNote
@@ -100,6 +106,10 @@ class SetObservation(msgspec.Struct, frozen=True):
     """The set has this revision since this reconcile."""
     resize: ResizePlan = ResizePlan()
     """What is next for groups whose resources change in place."""
+    notes: Mapping[int, DisruptedGroup] = {}
+    """Groups that evictions or the roll take at this moment."""
+    leader_budget: LeaderBudget | None = None
+    """The PodDisruptionBudget of the set's name."""
 
     @property
     def key(self) -> Key:
@@ -134,6 +144,20 @@ class ResizeGroups(msgspec.Struct, frozen=True):
     plan: ResizePlan
 
 
+class NoteRolledGroups(msgspec.Struct, frozen=True):
+    """Before groups are rolled: evictions that are decided at the same moment must see it."""
+
+    groups: tuple[int, ...]
+
+
+class WriteLeaderBudget(msgspec.Struct, frozen=True):
+    existing: LeaderBudget | None
+
+
+class DeleteLeaderBudget(msgspec.Struct, frozen=True):
+    existing: LeaderBudget
+
+
 class DeleteSurplusClaims(msgspec.Struct, frozen=True):
     pass
 
@@ -160,7 +184,10 @@ class DeleteRevision(msgspec.Struct, frozen=True):
 
 
 SetAction = (
-    ApplyLeaderSet
+    NoteRolledGroups
+    | WriteLeaderBudget
+    | DeleteLeaderBudget
+    | ApplyLeaderSet
     | DeleteBlockingLeader
     | ResizeGroups
     | DeleteSurplusClaims
@@ -178,7 +205,7 @@ def plan_set(observed: SetObservation) -> list[SetAction]:
     template = revision_for_template(
         group_set, observed.leader_set, observed.revision, observed.revisions, roll.replicas
     )
-    actions: list[SetAction] = [ApplyLeaderSet(roll, template)]
+    actions: list[SetAction] = [*_notes(observed, roll), ApplyLeaderSet(roll, template), *_leader_budget(observed)]
     blocking = leaders_blocking_update(observed.leaders, group_set, observed.revision.key, roll.partition)
     actions += [DeleteBlockingLeader(pod) for pod in blocking]
     actions.append(ResizeGroups(observed.resize))
@@ -195,6 +222,26 @@ def plan_set(observed: SetObservation) -> list[SetAction]:
     return actions
 
 
+def _notes(observed: SetObservation, roll: RollPlan) -> list[SetAction]:
+    if observed.group_set.disruption_budget is None or observed.leader_set is None:
+        return []
+    states = observed.states
+    if observed.roll_begins:  # the groups that exist have the revision that is left
+        states = {index: GroupState(state.ready, updated=False) for index, state in states.items()}
+        before = observed.leader_set.spec.replicas
+    else:
+        before = observed.leader_set.partition
+    taken = [index for index in rolled_groups(states, before, roll.partition) if index not in observed.notes]
+    return [NoteRolledGroups(tuple(taken))] if taken else []
+
+
+def _leader_budget(observed: SetObservation) -> list[SetAction]:
+    group_set, existing = observed.group_set, observed.leader_budget
+    if group_set.disruption_budget is None:
+        return [DeleteLeaderBudget(existing)] if existing is not None and not existing.metadata.deleting else []
+    return [] if existing is not None and is_as_wanted(existing, group_set) else [WriteLeaderBudget(existing)]
+
+
 def roll_view(observed: SetObservation) -> RollView:
     group_set, leader_set = observed.group_set, observed.leader_set
     current = None
@@ -208,7 +255,7 @@ def roll_view(observed: SetObservation) -> RollView:
         surge=group_set.surge,
         unavailable=group_set.unavailable,
         leader_set=current,
-        groups=in_order(observed.states, current.replicas if current else 0),
+        groups=in_order(without_evicted(observed.states, observed.notes), current.replicas if current else 0),
         template_changed=observed.roll_begins,
     )
 

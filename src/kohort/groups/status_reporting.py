@@ -9,6 +9,7 @@ import msgspec
 
 from kohort.groups import messages
 from kohort.groups.caches import GroupCache
+from kohort.groups.disruption_budget import NOTE_SECONDS, DisruptedGroup, disruptions_allowed, groups_away
 from kohort.groups.group_problems import GroupProblems
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
@@ -57,6 +58,7 @@ class SetReport(msgspec.Struct, frozen=True):
     tally: Tally
     roll_began: bool = False
     resize: ResizeReport = ResizeReport()
+    notes: Mapping[int, DisruptedGroup] = {}
 
     @property
     def key(self) -> Key:
@@ -152,6 +154,7 @@ class StatusReporter:
             conditions, self._exhausted(report), group_set.metadata.generation, clock.timestamp()
         )
         await self._forget_restarts(report)
+        again = await self._forget_notes(report, again)
         wanted = wanted_status(report, conditions)
         current: JsonObject = msgspec.to_builtins(before) | {"conditions": list(before.conditions)}
         changes = {name: value for name, value in wanted.items() if current.get(name) != value}
@@ -201,6 +204,19 @@ class StatusReporter:
             with contextlib.suppress(Conflict):
                 status = {"restarts": dict.fromkeys(outdated)}
                 await self._client.patch_status(LEADER_WORKER_SETS, group_set, status, locked=True)
+
+    async def _forget_notes(self, report: SetReport, again: float) -> float:
+        """Remove notes about evictions and rolls that do not count any more. Returns in how many seconds to look again,
+        `again` or sooner."""
+        known = report.group_set.status.disrupted_groups
+        if not known:
+            return again
+        over = [index for index in known if not index.isdecimal() or int(index) not in report.notes]
+        if over:
+            with contextlib.suppress(Conflict):
+                status = {"disruptedGroups": dict.fromkeys(over)}
+                await self._client.patch_status(LEADER_WORKER_SETS, report.group_set, status, locked=True)
+        return min(again or NOTE_SECONDS, NOTE_SECONDS) if report.notes or over else again
 
     async def _waiting_for(self, report: SetReport) -> tuple[Waiting, float]:
         """What the condition Waiting says next, and in how many seconds to look again."""
@@ -259,6 +275,14 @@ def _at_rest(report: SetReport) -> bool:
     return len(sizes) == 1 and report.tally.true_conditions == (AVAILABLE,)
 
 
+def _disruptions_allowed(report: SetReport) -> int | None:
+    group_set, budget = report.group_set, report.group_set.disruption_budget
+    if budget is None:
+        return None
+    away = groups_away(group_set.replicas, report.states, report.notes, report.leaders.partition)
+    return disruptions_allowed(away, budget.groups(group_set.replicas))
+
+
 def wanted_status(report: SetReport, conditions: list[JsonObject]) -> JsonObject:
     """The status to write; counters at zero are null, because the API leaves them out."""
     group_set, found, key = report.group_set, report.tally, report.revision.key
@@ -274,5 +298,6 @@ def wanted_status(report: SetReport, conditions: list[JsonObject]) -> JsonObject
         or f"{group_labels.NAME}={group_set.metadata.name},{group_labels.WORKER_INDEX}=0",
         "observedGeneration": group_set.metadata.generation,
         "conditions": conditions,
+        "disruptionsAllowed": _disruptions_allowed(report),
         "resize": report.resize.status(key, before.resize, clock.timestamp()),
     }

@@ -34,6 +34,7 @@ def create_errors(group_set: JsonObject) -> list[FieldError]:
         *_size_errors(replicas, template.size),
         *_rolling_errors(spec, replicas),
         *_restart_budget_errors(template),
+        *_disruption_budget_errors(spec),
         *_subgroup_errors(group_set, template),
         *_placement_errors(group_set),
         *_container_errors(template),
@@ -177,6 +178,11 @@ def _restart_budget_errors(template: Template) -> list[FieldError]:
         return []
     text = f"{LONGEST_DELAY_TOO_SHORT}, which is {budget.backoff_seconds}"
     return [field_errors.invalid(f"{_TEMPLATE}.restartBudget.maxBackoffSeconds", budget.max_backoff_seconds, text)]
+
+
+def _disruption_budget_errors(spec: JsonObject) -> list[FieldError]:
+    value = (spec.get("disruptionBudget") or {}).get("maxUnavailable")
+    return [] if value is None else _amount_errors("spec.disruptionBudget.maxUnavailable", value)
 
 
 def _or(value: Json, missing: int) -> int | str:

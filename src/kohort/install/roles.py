@@ -43,6 +43,7 @@ def workload_rules(options: Options) -> list[JsonObject]:
         rule(["apps"], ["controllerrevisions"], ["create", "delete", "get", "list", "patch", "watch"]),
         rule([""], ["services"], ["create", "delete", "get", "list", "patch", "watch"]),
         rule([""], ["pods"], ["delete", "get", "list", "patch", "watch"]),
+        rule(["policy"], ["poddisruptionbudgets"], ["create", "delete", "get", "list", "patch", "watch"]),
         rule([""], ["pods/resize"], ["patch"]),
         rule([""], ["pods/log"], ["get"]),
         rule([""], ["configmaps"], ["create", "get", "patch"]),

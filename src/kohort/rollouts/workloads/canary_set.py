@@ -47,7 +47,7 @@ def canary_set(stable: GroupSet, release: BatchRelease, control_info: str, salt:
         "leaderWorkerTemplate": canary_template(stable.spec, release.plan.patch_pod_template_metadata),
         "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": {**strategy, "partition": 0}},
     }
-    for field in ("networkConfig", "startupPolicy"):
+    for field in ("networkConfig", "startupPolicy", "disruptionBudget"):
         if stable.spec.get(field) is not None:
             spec[field] = copy.deepcopy(stable.spec[field])
     labels = {key: value for key, value in metadata.labels.items() if key.startswith(_COPIED_PREFIXES)}

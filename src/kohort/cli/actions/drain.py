@@ -1,0 +1,32 @@
+"""`plan --drain`."""
+
+from kohort.cli.actions import snapshot_reader
+from kohort.cli.actions.output_formats import document, show
+from kohort.cli.connection import NOT_YET, Refusal
+from kohort.inspection.drain_forecast import drain_lines, forecast_drain
+from kohort.inspection.snapshot import Snapshot
+from kohort.kube.client import Client
+from kohort.kube.resources import NODES, PODS
+from kohort.objects.core import Node, Pod
+from kohort.rules import group_labels
+
+
+async def plan_drain(client: Client, node: str, form: str) -> int:
+    """3 if a drain would not end."""
+    if await client.find(NODES, node, type=Node) is None:
+        raise Refusal(f"there is no node {node}; there are: kubectl get nodes")
+    pods = (await client.list(PODS, field_selector=f"spec.nodeName={node}", type=Pod)).items
+    keys = {
+        (pod.metadata.namespace, pod.metadata.labels[group_labels.NAME])
+        for pod in pods
+        if group_labels.NAME in pod.metadata.labels
+    }
+    sets: list[Snapshot] = []
+    for namespace, name in sorted(keys):
+        try:
+            sets.append(await snapshot_reader.snapshot(client, namespace, name))
+        except Refusal:  # pods that outlive their set
+            continue
+    forecast = forecast_drain(node, pods, sets)
+    show([document(forecast, form)] if form != "text" else drain_lines(forecast))
+    return 0 if forecast.ends else NOT_YET

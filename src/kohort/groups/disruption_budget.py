@@ -1,0 +1,152 @@
+"""How many groups of a set may be away at the same time: `spec.disruptionBudget`.
+
+Kubernetes counts pods. A group that loses one pod is broken as a whole, so a drain that counts pods breaks several
+groups where one would do. Here a group is away when one of these holds:
+
+| reason | a group of the wanted ones |
+|---|---|
+| NOT_READY | does not exist, or is not ready |
+| ROLLING | is ready, and the roll has reached it: its StatefulSet replaces it any moment |
+| EVICTED | is ready, and the eviction of one of its pods was allowed a moment ago |
+
+| eviction of a pod | decision |
+|---|---|
+| whose group is away already | allowed: it costs nothing |
+| while fewer than `maxUnavailable` groups are away | allowed, and noted |
+| otherwise | refused |
+
+Evictions and the roll share one budget. What was allowed and does not show yet is noted in the status of the set
+(`status.disruptedGroups`), with a precondition, by the webhook before it allows an eviction and by the set controller
+before it rolls groups: of two that decide at the same moment, one must look again. A note counts for thirty seconds:
+after that the pods themselves show what happened.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from kohort.objects import int_or_string
+from kohort.objects.json_types import JsonObject
+from kohort.objects.view import View
+from kohort.rules.group_state import GroupState
+
+NOTE_SECONDS: Final = 30.0
+"""For which a note in the status counts."""
+
+
+class DisruptionBudget(View, frozen=True):
+    max_unavailable: int | str = 1
+
+    def groups(self, replicas: int) -> int:
+        """How many groups may be away. A percentage is rounded up, as in PodDisruptionBudgets."""
+        return int_or_string.resolve(self.max_unavailable, replicas, round_up=True)
+
+
+class DisruptedBy(StrEnum):
+    EVICTION = "Eviction"
+    ROLL = "Roll"
+
+
+class DisruptedGroup(View, frozen=True):
+    """A group that is about to go away."""
+
+    leader: str = ""
+    """Uid of its leader."""
+    at: str = ""
+    by: DisruptedBy = DisruptedBy.EVICTION
+
+
+class AwayReason(StrEnum):
+    NOT_READY = "not ready"
+    ROLLING = "being rolled"
+    EVICTED = "being evicted"
+
+
+class EvictionAllowed(msgspec.Struct, frozen=True):
+    noted: bool
+    """It costs a group, and is to be noted first."""
+
+
+class EvictionRefused(msgspec.Struct, frozen=True):
+    limit: int
+    away: Mapping[int, AwayReason]
+
+
+EvictionDecision = EvictionAllowed | EvictionRefused
+
+
+def groups_away(
+    replicas: int,
+    states: Mapping[int, GroupState],
+    notes: Mapping[int, DisruptedGroup],
+    roll_partition: int,
+) -> dict[int, AwayReason]:
+    """The wanted groups that are away, by index. `roll_partition` is that of the leader StatefulSet."""
+    found: dict[int, AwayReason] = {}
+    for index in range(replicas):
+        state = states.get(index)
+        if state is None or not state.ready:
+            found[index] = AwayReason.NOT_READY
+        elif not state.updated and index >= roll_partition:
+            found[index] = AwayReason.ROLLING
+        elif index in notes:
+            found[index] = AwayReason.EVICTED if notes[index].by is DisruptedBy.EVICTION else AwayReason.ROLLING
+    return found
+
+
+def decide_eviction(group: int, away: Mapping[int, AwayReason], limit: int) -> EvictionDecision:
+    if group in away:
+        return EvictionAllowed(noted=False)
+    return EvictionAllowed(noted=True) if len(away) < limit else EvictionRefused(limit, away)
+
+
+def disruptions_allowed(away: Mapping[int, AwayReason], limit: int) -> int:
+    return max(0, limit - len(away))
+
+
+def valid_notes(
+    status: Mapping[str, JsonObject], leaders: Mapping[int, str], now: datetime
+) -> dict[int, DisruptedGroup]:
+    """Notes that count, by group. `leaders` has the uids of leaders that exist."""
+    found: dict[int, DisruptedGroup] = {}
+    for key, raw in status.items():
+        note = _read(raw)
+        if (
+            note is not None
+            and key.isdecimal()
+            and leaders.get(int(key)) == note.leader
+            and _age(note, now) < NOTE_SECONDS
+        ):
+            found[int(key)] = note
+    return found
+
+
+def without_evicted(states: Mapping[int, GroupState], notes: Mapping[int, DisruptedGroup]) -> dict[int, GroupState]:
+    """The states as a roll must see them: a group whose eviction was allowed is not ready any more."""
+    evicted = {index for index, note in notes.items() if note.by is DisruptedBy.EVICTION}
+    return {
+        index: msgspec.structs.replace(state, ready=False) if index in evicted else state
+        for index, state in states.items()
+    }
+
+
+def rolled_groups(states: Mapping[int, GroupState], before: int, after: int) -> list[int]:
+    """Ready groups that a roll takes when its partition falls from `before` to `after`."""
+    return [index for index, state in states.items() if after <= index < before and state.ready and not state.updated]
+
+
+def _read(raw: JsonObject) -> DisruptedGroup | None:
+    try:
+        return msgspec.convert(raw, DisruptedGroup)
+    except msgspec.ValidationError:
+        return None
+
+
+def _age(note: DisruptedGroup, now: datetime) -> float:
+    try:
+        return (now - datetime.fromisoformat(note.at)).total_seconds()
+    except (ValueError, TypeError):
+        return float("inf")

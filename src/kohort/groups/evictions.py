@@ -1,0 +1,110 @@
+"""Answers whether a pod of a group may be evicted, by the budget of its set (`disruption_budget`).
+
+Every answer is made from what the API server has now, not from a cache: replicas of the operator that do not lead
+answer too. An eviction that costs a group is noted in the status of the set before it is allowed.
+"""
+
+from typing import Final
+
+import msgspec
+
+from kohort.groups import disruption_budget
+from kohort.groups.disruption_budget import (
+    DisruptedBy,
+    DisruptedGroup,
+    EvictionAllowed,
+    EvictionDecision,
+    decide_eviction,
+    groups_away,
+    valid_notes,
+)
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.observed_groups import wanted_placement
+from kohort.kube import clock
+from kohort.kube.client import Client
+from kohort.kube.errors import Conflict
+from kohort.kube.resources import LEADER_WORKER_SETS, PODS, STATEFUL_SETS
+from kohort.objects.apps import GroupStatefulSet
+from kohort.objects.core import Pod
+from kohort.rules import group_labels
+from kohort.rules.group_identity import group_index, leads_group
+from kohort.rules.group_state import group_size, group_state
+
+_TRIES: Final = 8
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+class BudgetBusy(Exception):
+    """The status of the set changed at every attempt."""
+
+    def __init__(self, group_set: LeaderWorkerSet) -> None:
+        super().__init__(group_set.metadata.name)
+        self.group_set = group_set
+
+
+class EvictionAnswer(msgspec.Struct, frozen=True):
+    group_set: LeaderWorkerSet
+    decision: EvictionDecision
+
+
+async def answer_eviction(client: Client, namespace: str, name: str, *, dry_run: bool) -> EvictionAnswer | None:
+    """None for a pod that no budget of a set concerns. Raises BudgetBusy."""
+    pod: Pod | None = await client.find(PODS, name, namespace, type=Pod)
+    if pod is None or pod.metadata.deleting or pod.status.phase in _ENDED:
+        return None
+    owner, group = pod.metadata.labels.get(group_labels.NAME, ""), group_index(pod.metadata.labels)
+    if not owner or group is None:
+        return None
+    for attempt in range(1, _TRIES + 1):
+        group_set = await client.find(LEADER_WORKER_SETS, owner, namespace, type=LeaderWorkerSet)
+        if group_set is None or group_set.metadata.deleting or group_set.disruption_budget is None:
+            return None
+        decision, note = await _decide(client, group_set, group_set.disruption_budget, group)
+        if note is None or dry_run:
+            return EvictionAnswer(group_set, decision)
+        try:
+            status = {"disruptedGroups": {str(group): note}}
+            await client.patch_status(LEADER_WORKER_SETS, group_set, status, locked=True)
+        except Conflict as problem:
+            if attempt == _TRIES:
+                raise BudgetBusy(group_set) from problem
+            continue
+        return EvictionAnswer(group_set, decision)
+    return None
+
+
+async def _decide(
+    client: Client, group_set: LeaderWorkerSet, budget: disruption_budget.DisruptionBudget, group: int
+) -> tuple[EvictionDecision, dict[str, str] | None]:
+    """The decision, and what is to be noted."""
+    metadata, selector = group_set.metadata, f"{group_labels.NAME}={group_set.metadata.name}"
+    sets = await client.list(STATEFUL_SETS, metadata.namespace, label_selector=selector, type=GroupStatefulSet)
+    pods = await client.list(
+        PODS,
+        metadata.namespace,
+        label_selector=f"{selector},{group_labels.WORKER_INDEX}={group_labels.LEADER}",
+        type=Pod,
+    )
+    by_name = {one.metadata.name: one for one in sets.items}
+    leader_set = by_name.get(metadata.name)
+    revision = leader_set.metadata.labels.get(group_labels.REVISION, "") if leader_set is not None else ""
+    states, leaders, placement = {}, {}, wanted_placement(group_set)
+    for leader in pods.items:
+        index = leads_group(metadata.name, leader.metadata.name, leader.metadata.labels)
+        if index is None:
+            continue
+        workers, size = by_name.get(leader.metadata.name), group_size(leader, group_set.template.size)
+        state = group_state(leader, workers, revision, size, placement)
+        if state is not None:
+            states[index], leaders[index] = state, leader.metadata.uid
+    notes = valid_notes(group_set.status.disrupted_groups, leaders, clock.now())
+    partition = leader_set.partition if leader_set is not None else group_set.replicas
+    away = groups_away(group_set.replicas, states, notes, partition)
+    decision = decide_eviction(group, away, budget.groups(group_set.replicas))
+    state = states.get(group)
+    if group >= group_set.replicas and (state is None or not state.ready):
+        return EvictionAllowed(noted=False), None
+    if isinstance(decision, EvictionAllowed) and decision.noted and group in leaders:
+        note = DisruptedGroup(leaders[group], clock.micro_timestamp(), DisruptedBy.EVICTION)
+        return decision, {"leader": note.leader, "at": note.at, "by": note.by.value}
+    return decision, None

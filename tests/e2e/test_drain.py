@@ -1,0 +1,58 @@
+"""`kubectl drain` of a node with several groups, on `kohort up`."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import yaml
+from tests.builders import lws
+from tests.children import environment
+from tests.e2e.conftest import Kohort, Kubectl
+
+SLOW = {"simulation.kohort.dev/start-latency": "1s"}
+
+
+def labelled_node(run: Kubectl, name: str) -> None:
+    run("annotate", "node", name, *(f"{key}={value}" for key, value in SLOW.items()))
+
+
+def test_a_drain_goes_group_by_group_and_ends(
+    kubectl: str, kohort: Kohort, run_kubectl: Kubectl, tmp_path: Path
+) -> None:
+    kohort.up("--simulated-nodes", "3")
+    first, *others = sorted(json.loads(run_kubectl("get", "nodes", "-o", "json"))["items"], key=str)
+    node = first["metadata"]["name"]
+    for one in (first, *others):
+        labelled_node(run_kubectl, one["metadata"]["name"])
+    for one in others:
+        run_kubectl("cordon", one["metadata"]["name"])
+    manifest = tmp_path / "llm.yaml"
+    manifest.write_text(
+        yaml.safe_dump(dict(lws("llm").replicas(3).size(2).but("spec.disruptionBudget", {"maxUnavailable": 1})))
+    )
+    run_kubectl("apply", "-f", str(manifest))
+    ready = "jsonpath={.status.readyReplicas}/{.status.disruptionsAllowed}"
+    run_kubectl("wait", "lws/llm", "--for=condition=Available", "--timeout=30s")
+    for one in others:
+        run_kubectl("uncordon", one["metadata"]["name"])
+    plan = [sys.executable, "-m", "kohort", "plan", "--kubeconfig", str(kohort.kubeconfig), "--drain", node]
+    shown = subprocess.run(plan, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "1. default/llm group 0: llm-0, llm-0-1" in shown.stdout
+    assert "3. default/llm group 2: llm-2, llm-2-1; when group 1 is ready again" in shown.stdout
+
+    command = [kubectl, "--kubeconfig", str(kohort.kubeconfig), "drain", node, "--timeout=60s"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as draining:
+        fewest = 3
+        while draining.poll() is None:
+            fewest = min(fewest, int(run_kubectl("get", "lws", "llm", "-o", ready).partition("/")[0] or 0))
+            time.sleep(0.1)
+        assert draining.stderr is not None
+        complaints = draining.stderr.read()
+        assert draining.returncode == 0, complaints
+    assert fewest >= 2
+    assert "LeaderWorkerSet default/llm allows 1 of its 3 groups to be away" in complaints
+    found = json.loads(run_kubectl("get", "pods", "-o", "json"))["items"]
+    assert all(one["spec"].get("nodeName") != node for one in found)

@@ -1,0 +1,257 @@
+"""Evictions count in groups: the decision, and drains on a whole cluster in this process."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.builders import LeaderWorkerSet, lws
+from tests.groups.drains import drain
+from tests.groups.test_feature_pairs import Monitor
+from tests.groups.test_features import new_image
+from tests.groups.test_lifecycle import NAMESPACE, create, images, patch, pods, settled, status
+
+from kohort.groups.disruption_budget import (
+    AwayReason,
+    DisruptedBy,
+    DisruptedGroup,
+    DisruptionBudget,
+    EvictionAllowed,
+    EvictionRefused,
+    decide_eviction,
+    groups_away,
+    rolled_groups,
+    valid_notes,
+    without_evicted,
+)
+from kohort.kube.errors import Invalid, TooManyRequests
+from kohort.kube.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
+from kohort.kube.tasks import cancel_all
+from kohort.objects.json_types import JsonObject
+from kohort.rules.group_state import GroupState
+from kohort.testing import Cluster
+
+READY, BROKEN, OLD = GroupState(True, True), GroupState(False, True), GroupState(True, False)
+NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+NOTE = DisruptedGroup("uid-1", "2026-01-01T00:00:50.000000Z", DisruptedBy.EVICTION)
+
+
+def test_how_many_groups_may_be_away() -> None:
+    for value, replicas, groups in ((1, 4, 1), (0, 4, 0), ("25%", 4, 1), ("30%", 4, 2), ("100%", 3, 3), ("1%", 0, 0)):
+        assert DisruptionBudget(value).groups(replicas) == groups
+
+
+def test_which_groups_are_away() -> None:
+    states = {0: READY, 1: BROKEN, 2: OLD, 3: OLD, 4: READY}
+    assert groups_away(6, states, {4: NOTE}, 3) == {
+        1: AwayReason.NOT_READY,
+        3: AwayReason.ROLLING,
+        4: AwayReason.EVICTED,
+        5: AwayReason.NOT_READY,
+    }
+    assert groups_away(1, states, {}, 0) == {}
+
+
+def test_an_eviction_is_allowed_where_it_costs_nothing_or_the_budget_has_room() -> None:
+    away = {1: AwayReason.NOT_READY}
+    assert decide_eviction(1, away, 0) == EvictionAllowed(noted=False)
+    assert decide_eviction(0, away, 2) == EvictionAllowed(noted=True)
+    assert decide_eviction(0, away, 1) == EvictionRefused(1, away)
+    assert decide_eviction(0, {}, 0) == EvictionRefused(0, {})
+
+
+def test_a_note_counts_for_a_while_and_for_its_leader() -> None:
+    stored = {"1": msgspec.to_builtins(NOTE), "2": {"leader": 1}, "x": {}}
+    assert valid_notes(stored, {1: "uid-1"}, NOW) == {1: NOTE}
+    assert valid_notes(stored, {1: "uid-2"}, NOW) == {}
+    assert valid_notes(stored, {1: "uid-1"}, datetime(2026, 1, 1, 0, 2, tzinfo=UTC)) == {}
+
+
+def test_a_roll_sees_groups_that_are_being_evicted_as_away() -> None:
+    rolled = msgspec.structs.replace(NOTE, by=DisruptedBy.ROLL)
+    assert without_evicted({0: OLD, 1: OLD}, {0: NOTE, 1: rolled}) == {0: GroupState(False, False), 1: OLD}
+    assert rolled_groups({0: OLD, 1: OLD, 2: READY, 3: BROKEN}, 4, 1) == [1]
+
+
+@given(
+    st.lists(st.sampled_from([READY, BROKEN, OLD]), max_size=8),
+    st.integers(0, 8),
+    st.integers(0, 8),
+    st.integers(0, 3),
+)
+def test_no_eviction_takes_more_groups_than_the_budget(
+    states: list[GroupState], partition: int, group: int, limit: int
+) -> None:
+    known = dict(enumerate(states))
+    away = groups_away(len(states), known, {}, partition)
+    if isinstance(decide_eviction(group, away, limit), EvictionAllowed) and group not in away:
+        assert len(away) + 1 <= limit
+
+
+# On a cluster
+
+
+def slow_cluster() -> Cluster:
+    """Pods take some seconds to start, so that groups are away for a while."""
+    return Cluster(parts=("workloads", "scheduler", "operator"), nodes=6, node_settings={"start_latency": 7.0})
+
+
+def guarded(value: int | str = 1, replicas: int = 3) -> LeaderWorkerSet:
+    return lws("llm").replicas(replicas).size(2).but("spec.disruptionBudget", {"maxUnavailable": value})
+
+
+async def evict(cluster: Cluster, name: str) -> None:
+    await cluster.client.create(PODS, {"metadata": {"name": name}}, NAMESPACE, subresource="eviction", name=name)
+
+
+async def test_evictions_count_by_group() -> None:
+    async with slow_cluster() as cluster:
+        await create(cluster, guarded())
+        await cluster.until(lambda: settled(cluster, 3) and status(cluster).get("disruptionsAllowed") == 1)
+        await evict(cluster, "llm-1-1")
+        with pytest.raises(TooManyRequests) as refused:
+            await evict(cluster, "llm-2-1")
+        assert (
+            "Cannot evict pod llm-2-1: LeaderWorkerSet default/llm allows 1 of its 3 groups to be away "
+            "(spec.disruptionBudget.maxUnavailable), and away are: group 1 (" in refused.value.message
+        )
+        assert refused.value.retry_after == 0
+        await cluster.until(lambda: status(cluster).get("disruptionsAllowed") == 0)
+        await cluster.until(lambda: settled(cluster, 3) and status(cluster).get("disruptionsAllowed") == 1)
+        await evict(cluster, "llm-2-1")
+        await cluster.settle()
+        assert not status(cluster).get("disruptedGroups")
+
+
+async def test_of_many_evictions_at_the_same_moment_one_group_goes() -> None:
+    async with slow_cluster() as cluster:
+        await create(cluster, guarded(2, replicas=6))
+        await cluster.until(lambda: settled(cluster, 6) and status(cluster).get("disruptionsAllowed") == 2)
+        names = [name for index in range(6) for name in (f"llm-{index}", f"llm-{index}-1")]
+        answers = await asyncio.gather(*(evict(cluster, name) for name in names), return_exceptions=True)
+        gone = {name.split("-")[1] for name, one in zip(names, answers, strict=True) if not isinstance(one, Exception)}
+        assert len(gone) == 2
+        assert all(one is None or isinstance(one, TooManyRequests) for one in answers)
+        await cluster.until(lambda: settled(cluster, 6))
+
+
+async def test_a_dry_run_takes_nothing() -> None:
+    async with slow_cluster() as cluster:
+        await create(cluster, guarded())
+        await cluster.until(lambda: settled(cluster, 3))
+        body = {"metadata": {"name": "llm-1"}}
+        await cluster.client.create(PODS, body, NAMESPACE, subresource="eviction", name="llm-1", dry_run=True)
+        assert not status(cluster).get("disruptedGroups")
+        await evict(cluster, "llm-2-1")
+
+
+async def test_without_the_webhook_the_budget_of_leaders_holds() -> None:
+    async with slow_cluster() as cluster:
+        await create(cluster, guarded())
+        await cluster.until(lambda: settled(cluster, 3))
+        await cluster.settle()
+        await cluster.parts["operator"].crash()
+        await evict(cluster, "llm-1")
+        with pytest.raises(TooManyRequests) as refused:
+            await evict(cluster, "llm-2")
+        assert "disruption budget" in refused.value.message
+        await cluster.parts["operator"].restart()
+        await cluster.until(lambda: settled(cluster, 3))
+
+
+def leader_budget(cluster: Cluster) -> JsonObject | None:
+    return cluster.find(POD_DISRUPTION_BUDGETS, "llm", NAMESPACE)
+
+
+async def test_the_budget_of_leaders_follows_the_set() -> None:
+    async with slow_cluster() as cluster:
+        await create(cluster, guarded("50%", replicas=4))
+        await cluster.until(lambda: settled(cluster, 4) and leader_budget(cluster) is not None)
+
+        def available() -> int:
+            found = leader_budget(cluster)
+            return found["spec"]["minAvailable"] if found is not None else -1
+
+        assert available() == 2
+        await patch(cluster, "llm", {"spec": {"replicas": 2}})
+        await cluster.until(lambda: available() == 1)
+        await cluster.client.delete(POD_DISRUPTION_BUDGETS, "llm", NAMESPACE)
+        await cluster.until(lambda: available() == 1)
+        await cluster.client.patch(POD_DISRUPTION_BUDGETS, "llm", NAMESPACE, {"spec": {"minAvailable": 0}})
+        await cluster.until(lambda: available() == 1)
+        await patch(cluster, "llm", {"spec": {"disruptionBudget": None}})
+        await cluster.until(lambda: leader_budget(cluster) is None)
+        assert "disruptionsAllowed" not in status(cluster)
+
+
+async def test_a_budget_of_the_same_name_that_a_user_made_stays() -> None:
+    async with slow_cluster() as cluster:
+        mine = {"metadata": {"name": "llm"}, "spec": {"minAvailable": 7, "selector": {"matchLabels": {"app": "mine"}}}}
+        await cluster.client.create(POD_DISRUPTION_BUDGETS, mine, NAMESPACE)
+        await create(cluster, guarded())
+        await cluster.until(lambda: settled(cluster, 3))
+        await cluster.settle()
+        found = leader_budget(cluster)
+        assert found is not None
+        assert found["spec"]["minAvailable"] == 7
+
+
+@pytest.mark.parametrize("value", [-1, "-5%", "101%", "many"])
+async def test_amounts_that_make_no_sense_are_refused(value: int | str) -> None:
+    async with slow_cluster() as cluster:
+        with pytest.raises(Exception, match=r"spec\.disruptionBudget\.maxUnavailable"):
+            await create(cluster, guarded(value))
+        await create(cluster, guarded())
+        with pytest.raises((Invalid, Exception), match="maxUnavailable"):
+            await patch(cluster, "llm", {"spec": {"disruptionBudget": {"maxUnavailable": value}}})
+
+
+async def crowded(cluster: Cluster, subject: LeaderWorkerSet, groups: int) -> str:
+    """All groups on one node, and other nodes free afterwards."""
+    nodes: list[str] = [one["metadata"]["name"] for one in cluster.objects(NODES)]
+    for name in nodes[1:]:
+        await cluster.client.patch(NODES, name, "", {"spec": {"unschedulable": True}})
+    await create(cluster, subject)
+    await cluster.until(lambda: settled(cluster, groups))
+    for name in nodes[1:]:
+        await cluster.client.patch(NODES, name, "", {"spec": {"unschedulable": None}})
+    await cluster.settle()
+    return nodes[0]
+
+
+@pytest.mark.parametrize("policy", ["RecreateGroupOnPodRestart", "None"])
+@pytest.mark.parametrize("rolls", [False, True])
+async def test_a_drain_goes_group_by_group_and_ends(policy: str, rolls: bool) -> None:
+    async with slow_cluster() as cluster:
+        subject = guarded(1, replicas=4).restart(policy)
+        node = await crowded(cluster, subject, 4)
+        monitor = Monitor(subject)
+        watching = asyncio.create_task(monitor.watch(cluster))
+        await cluster.settle()
+        monitor.expect(4)
+        if rolls:
+            await patch(cluster, "llm", new_image("new:2"))
+        refusals = await drain(cluster.client, node)
+        await cluster.until(lambda: settled(cluster, 4) and (not rolls or images(cluster) == {"new:2"}))
+        assert refusals
+        assert all(pod["spec"]["nodeName"] != node for pod in pods(cluster).values())
+        await cancel_all(watching)
+        assert monitor.broken == []
+
+
+async def test_two_nodes_are_drained_at_the_same_time() -> None:
+    async with slow_cluster() as cluster:
+        subject = guarded(1, replicas=6)
+        await create(cluster, subject)
+        await cluster.until(lambda: settled(cluster, 6))
+        monitor = Monitor(subject)
+        watching = asyncio.create_task(monitor.watch(cluster))
+        await cluster.settle()
+        monitor.expect(6)
+        nodes = [one["metadata"]["name"] for one in cluster.objects(NODES)][:3]
+        await asyncio.gather(*(drain(cluster.client, node) for node in nodes))
+        await cluster.until(lambda: settled(cluster, 6))
+        await cancel_all(watching)
+        assert monitor.broken == []
