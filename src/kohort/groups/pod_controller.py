@@ -33,6 +33,7 @@ from kohort.groups.pod_plan import (
     plan_workers,
 )
 from kohort.groups.previous_workers import leaders_behind, predecessors
+from kohort.groups.resize.expected_restarts import ResizesByOthers
 from kohort.groups.restart_budget import Delay, Exhausted, FailedContainer, Held
 from kohort.groups.restart_counts import restart_count
 from kohort.groups.restart_decision import (
@@ -98,6 +99,8 @@ class PodController:
         self._failures = FailureRecorder(manager.client)
         self._recreating: set[str] = set()
         """Uids of leaders whose group is being recreated: several pods of it may fail at the same moment."""
+        self._resizes_by_others = ResizesByOthers()
+        cache.pods.on_change(self._resizes_by_others.saw)
         controller = manager.controller("pod", self.reconcile, workers=8, max_delay=30)
         controller.watches(cache.pods)
         controller.watches(cache.pods, leaders_behind, when=lambda _, new: new is None)
@@ -113,6 +116,8 @@ class PodController:
         group_set = self.cache.sets.get(Key(key.namespace, pod.metadata.labels.get(group_labels.NAME, "")))
         if group_set is None:
             return None
+        await self._resizes_by_others.write(self.client, pod)
+        pod = self._resizes_by_others.noted(pod)
         loss = await self._node_loss(group_set, pod)
         if isinstance(loss, NodeLost):
             await self._give_up_pod(group_set, pod, loss)

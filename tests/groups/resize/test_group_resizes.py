@@ -1,13 +1,22 @@
 """Groups whose resources change in place, on a whole cluster in this process: rows GR1 to GR16 of the specification."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from tests.builders import LeaderWorkerSet, lws, pod
 
+from kohort.kube.errors import Forbidden, NotFound, Status
 from kohort.kube.request_encoding import PatchType
-from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, NODES, PODS, STATEFUL_SETS, Resource
+from kohort.kube.resources import (
+    CONTROLLER_REVISIONS,
+    EVENTS,
+    LEADER_WORKER_SETS,
+    NODES,
+    PODS,
+    STATEFUL_SETS,
+    Resource,
+)
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rules import group_labels
 from kohort.testing import Cluster
@@ -87,6 +96,10 @@ def cpus(cluster: Cluster) -> set[str]:
 
 def restarts(cluster: Cluster) -> int:
     return sum(one["restartCount"] for each in pods(cluster).values() for one in each["status"]["containerStatuses"])
+
+
+def restarted(cluster: Cluster, times: int) -> Callable[[], bool]:
+    return lambda: restarts(cluster) == times
 
 
 def revision_labels(cluster: Cluster) -> set[str]:
@@ -231,6 +244,101 @@ async def test_expected_restarts_do_not_recreate_a_group() -> None:
         assert restarts(cluster) == 4
 
 
+async def test_gr8_a_container_that_inherits_the_limit_of_the_pod_and_must_restart_for_it_means_a_roll() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable().size(2).workers(limited_pod("1")))
+        before = uids(cluster)
+        await cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, workers(limited_pod("2")))
+        await cluster.until(lambda: available(cluster) and pod_limits(cluster) == {"2"})
+        assert not set(uids(cluster).values()) & set(before.values())
+        assert restarts(cluster) == 0
+
+
+async def test_a_limit_of_the_pod_changes_in_place() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable().size(2).workers(limited_pod("1", restarts=False)))
+        before = uids(cluster)
+        await cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, workers(limited_pod("2", restarts=False)))
+        await cluster.until(lambda: resized(cluster))
+        assert pod_limits(cluster) == {"2"}
+        assert uids(cluster) == before
+
+
+def limited_pod(cpu: str, *, restarts: bool = True) -> JsonObject:
+    """A pod with a limit for all of its containers, of which one has none of its own."""
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer" if restarts else "NotRequired"}]
+    container = {"name": "main", "image": "model", "resources": {"requests": {"cpu": "100m"}}, "resizePolicy": policy}
+    limited = pod().containers(container)
+    limited["spec"]["resources"] = {"requests": {"cpu": "500m"}, "limits": {"cpu": cpu}}
+    return limited
+
+
+def workers(subject: JsonObject) -> JsonObject:
+    return {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": subject["spec"]}}}}
+
+
+def pod_limits(cluster: Cluster) -> set[str]:
+    return {one["spec"]["resources"]["limits"]["cpu"] for one in pods(cluster).values()}
+
+
+async def by_hand(cluster: Cluster, name: str, cpu: str) -> None:
+    """What kubectl patch --subresource resize does."""
+    body = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}}
+    await cluster.client.patch(PODS, name, NAMESPACE, body, PatchType.STRATEGIC, "resize")
+
+
+async def test_a_restart_by_a_resize_of_another_client_does_not_recreate_the_group() -> None:
+    restarting = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable("Recreate", resizePolicy=restarting).size(2))
+        before = uids(cluster)
+        for number, cpu in enumerate(("150m", "180m"), start=1):
+            await by_hand(cluster, "llm-0-1", cpu)
+            await cluster.until(restarted(cluster, number))
+            await cluster.settle()
+            assert uids(cluster) == before
+        await cluster.parts["operator"].crash()
+        await cluster.parts["operator"].restart()
+        await cluster.settle()
+        assert uids(cluster) == before
+        await order(cluster, "llm-0-1", crash="now")
+        await cluster.until(lambda: set(uids(cluster).values()).isdisjoint(before.values()))
+
+
+async def test_a_restart_without_a_resize_policy_still_recreates_the_group() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable("Recreate").size(2))
+        before = uids(cluster)
+        await by_hand(cluster, "llm-0-1", "150m")
+        await cluster.settle()
+        assert uids(cluster) == before
+        await order(cluster, "llm-0-1", crash="now")
+        await cluster.until(lambda: set(uids(cluster).values()).isdisjoint(before.values()))
+
+
+async def test_expected_restarts_of_one_container_are_kept_when_another_one_is_resized() -> None:
+    restarting = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+
+    def two(first: str, second: str) -> JsonObject:
+        amounts = {"main": first, "other": second}
+        return pod().containers(
+            *(
+                {"name": name, "image": "model", "resources": {"requests": {"cpu": cpu}}, "resizePolicy": restarting}
+                for name, cpu in amounts.items()
+            )
+        )
+
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable("InPlaceOnly").size(2).workers(two("100m", "100m")))
+        before = uids(cluster)
+        for first, second, expected in (("200m", "100m", 2), ("200m", "200m", 4)):
+            await cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, workers(two(first, second)))
+            await cluster.until(restarted(cluster, expected))
+            await cluster.until(lambda: resized(cluster))
+            await cluster.settle()
+            assert uids(cluster) == before
+
+
 async def test_gr9_an_operator_that_is_killed_goes_on() -> None:
     async with cluster_with_groups() as cluster:
         await create(cluster, resizable())
@@ -268,6 +376,81 @@ async def test_gr12_a_pod_that_is_lost_afterwards_comes_back_at_the_new_size() -
         await cluster.settle()
         await cluster.until(lambda: available(cluster))
         assert cpus(cluster) == {"200m"}
+
+
+async def note_new_pods(cluster: Cluster, created: list[str]) -> None:
+    known = set(uids(cluster).values())
+    async for event in cluster.client.watch(PODS, NAMESPACE):
+        metadata = event.object["metadata"]
+        if event.type == "ADDED" and metadata["uid"] not in known:
+            cpu = event.object["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+            created.append(f"{metadata['name']} {cpu}")
+
+
+async def test_gr13_a_pod_that_is_lost_before_the_adoption_comes_back_at_the_old_size_and_is_resized() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable().restart("None"))
+        await order(cluster, "llm-0-3", resize="deferred")
+        await edit(cluster)
+        await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "Deferred")
+        before = uids(cluster)
+        assert cpu_of(cluster, "llm-0-1") == "200m"
+        created: list[str] = []
+        watching = asyncio.create_task(note_new_pods(cluster, created))
+        await asyncio.sleep(1)
+        await cluster.client.delete(PODS, "llm-0-1", NAMESPACE)
+        await cluster.until(lambda: bool(created))
+        assert created == ["llm-0-1 100m"]
+        await order(cluster, "llm-0-3", resize="accept")
+        await cluster.until(lambda: resized(cluster))
+        watching.cancel()
+        assert cpus(cluster) == {"200m"}
+        after = uids(cluster)
+        assert {name for name in after if after[name] != before[name]} == {"llm-0-1"}
+
+
+def without_resize(cluster: Cluster) -> None:
+    """The operator meets an API server older than the subresource."""
+    missing = NotFound(Status(message="the server could not find the requested resource", code=404))
+    cluster.faults("operator").refuse(missing, on=lambda request: request.path.endswith("/resize"), times=None)
+
+
+async def test_gr14_a_cluster_that_cannot_resize_rolls_and_says_why() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable())
+        without_resize(cluster)
+        before = uids(cluster)
+        await edit(cluster)
+        await cluster.until(lambda: available(cluster) and cpus(cluster) == {"200m"})
+        assert not set(uids(cluster).values()) & set(before.values())
+        said = [one["message"] for one in cluster.objects(EVENTS, NAMESPACE) if one["reason"] == "GroupRecreate"]
+        assert "the cluster does not serve pods/resize" in said[0]
+
+
+async def test_r10_in_place_only_stops_where_the_cluster_cannot_resize_and_says_why() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable("InPlaceOnly"))
+        without_resize(cluster)
+        before = uids(cluster)
+        await edit(cluster)
+        await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "NotSupported")
+        await cluster.settle()
+        found = condition(cluster, "ResizeInProgress")
+        assert found["status"] == "False"
+        assert "the cluster does not serve pods/resize" in found["message"]
+        assert (uids(cluster), cpus(cluster)) == (before, {"100m"})
+
+
+async def test_gr14_a_cluster_without_resizes_at_pod_level_rolls() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable().size(2).workers(limited_pod("1", restarts=False)))
+        text = 'pods "llm-0" is forbidden: pod-level resources resize is not supported on the node'
+        refusal = Forbidden(Status(message=text, code=403))
+        cluster.faults("operator").refuse(refusal, on=lambda request: request.path.endswith("/resize"), times=None)
+        before = uids(cluster)
+        await cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, workers(limited_pod("2", restarts=False)))
+        await cluster.until(lambda: available(cluster) and pod_limits(cluster) == {"2"})
+        assert not set(uids(cluster).values()) & set(before.values())
 
 
 async def test_gr15_another_quality_of_service_means_an_ordinary_roll() -> None:

@@ -8,13 +8,12 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import msgspec
-
 from kohort.groups import revisions
 from kohort.groups.caches import BY_GROUP, GroupCache, by_group
 from kohort.groups.leader_template_revision import template_revision
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.resize import patches
+from kohort.groups.resize.expected_restarts import annotation_patch, notes_after_resize
 from kohort.groups.resize.metrics import ResizeMetrics, ResizeOutcome, outcome_of
 from kohort.groups.resize.plan import (
     AdoptGroup,
@@ -31,7 +30,7 @@ from kohort.groups.resize.plan import (
 )
 from kohort.groups.resize.pod_progress import RESIZE_IN_PROGRESS
 from kohort.groups.resize.preflight import PreflightFailure, failure_of_patch, record_after_preflight
-from kohort.groups.resize.preflight_requests import containers_restarted_by, in_batches, patch_amounts, preflight_group
+from kohort.groups.resize.preflight_requests import in_batches, patch_amounts, preflight_group, with_amounts
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason, read_record
 from kohort.groups.resize.status import ResizeReport
 from kohort.groups.set_plan import SetObservation
@@ -270,15 +269,10 @@ class GroupResizes:
 
     async def _expect_restarts(self, pod: Pod, amounts: StatedAmounts) -> Pod:
         """Note on the pod which restarts its own resize policy will cause, so that they do not recreate the group."""
-        restarted = containers_restarted_by(pod, amounts)
-        if not restarted:
+        notes = notes_after_resize(pod, with_amounts(pod, amounts).spec)
+        if not notes:
             return pod
-        counts = {one.name: one.restart_count for one in pod.status.container_statuses}
-        expected = {name: counts.get(name, 0) + 1 for name in restarted}
-        text = msgspec.json.encode(expected).decode()
-        if pod.metadata.annotations.get(group_labels.EXPECTED_RESTARTS) == text:
-            return pod
-        body = {"metadata": {"annotations": {group_labels.EXPECTED_RESTARTS: text}}}
+        body = annotation_patch(pod, notes)
         written: Pod = await self._client.patch(PODS, pod.metadata.name, pod.metadata.namespace, body, type=Pod)
         return written
 

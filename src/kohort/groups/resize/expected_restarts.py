@@ -1,0 +1,113 @@
+"""Restarts that the resize policies of a pod cause are expected: they do not recreate its group.
+
+The operator notes them on the pod before it sends a resize. A resize by another client (kubectl, an autoscaler) is
+noticed when it is stored, which is before its node acts on it:
+
+| the pod | noted |
+|---|---|
+| its resources changed, and a container asks to be restarted for that | one restart more than it has |
+| the same, and a restart of that container is noted already and has not happened | nothing: this is it |
+| a resize that its node has not accepted was taken back | nothing: the container feels the same as before |
+
+A note is kept in memory until it is on the pod, because the restart may be seen before the note is.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from kohort.groups.restart_counts import expected_restarts
+from kohort.kube.client import Client
+from kohort.kube.errors import NotFound
+from kohort.kube.resources import PODS
+from kohort.objects.meta import find_condition
+from kohort.objects.pods import Container, Pod, PodSpec
+from kohort.resources.effective import RESIZE_PENDING
+from kohort.rules import group_labels
+from kohort.rules.resize_restart import containers_to_restart
+
+
+def notes_after_resize(pod: Pod, resized: PodSpec) -> dict[str, int]:
+    """What must be noted on a pod that gets these resources; empty if nothing new."""
+    counts = {one.name: one.restart_count for one in pod.status.container_statuses}
+    counts |= {one.name: one.restart_count for one in pod.status.init_container_statuses}
+    noted = expected_restarts(pod)
+    found = {name: counts.get(name, 0) + 1 for name in containers_to_restart(_felt_spec(pod), resized)}
+    return {name: count for name, count in found.items() if noted.get(name, 0) < count}
+
+
+def _felt_spec(pod: Pod) -> PodSpec:
+    """The spec with what its containers have. A resize that the node has not accepted has changed nothing for them."""
+    pending = find_condition(pod.status.conditions, RESIZE_PENDING)
+    if pending is None or pending.status != "True":
+        return pod.spec
+    actual = {one.name: one.resources for one in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
+
+    def felt(container: Container) -> Container:
+        resources = actual.get(container.name)
+        return container if resources is None else msgspec.structs.replace(container, resources=resources)
+
+    return msgspec.structs.replace(
+        pod.spec,
+        containers=tuple(map(felt, pod.spec.containers or ())),
+        init_containers=tuple(map(felt, pod.spec.init_containers)),
+    )
+
+
+class ResizesByOthers:
+    """What pods will do because of resizes that the operator did not send, until it is noted on them."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, dict[str, int]] = {}
+
+    def saw(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None:
+            if old is not None:
+                self._notes.pop(old.metadata.uid, None)
+            return
+        if old is None or old.metadata.uid != new.metadata.uid or old.metadata.generation == new.metadata.generation:
+            return
+        before = msgspec.structs.replace(old, metadata=new.metadata)
+        notes = notes_after_resize(before, new.spec)
+        if notes:
+            known = self._notes.get(new.metadata.uid, {})
+            self._notes[new.metadata.uid] = {**known, **notes}
+
+    def noted(self, pod: Pod) -> Pod:
+        """The pod as if everything that is known were noted on it."""
+        notes = self._notes.get(pod.metadata.uid)
+        return pod if notes is None else with_notes(pod, notes)
+
+    async def write(self, client: Client, pod: Pod) -> None:
+        """Note on the pod what is only known here."""
+        uid = pod.metadata.uid
+        notes = self._notes.get(uid)
+        if notes is None:
+            return
+        if not _is_noted(pod, notes):
+            try:
+                await client.patch(PODS, pod.metadata.name, pod.metadata.namespace, annotation_patch(pod, notes))
+            except NotFound:
+                return
+        elif self._notes.get(uid) == notes:
+            del self._notes[uid]
+
+
+def with_notes(pod: Pod, notes: Mapping[str, int]) -> Pod:
+    annotations = {**pod.metadata.annotations, group_labels.EXPECTED_RESTARTS: _text(pod, notes)}
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=annotations))
+
+
+def annotation_patch(pod: Pod, notes: Mapping[str, int]) -> dict[str, object]:
+    return {"metadata": {"uid": pod.metadata.uid, "annotations": {group_labels.EXPECTED_RESTARTS: _text(pod, notes)}}}
+
+
+def _is_noted(pod: Pod, notes: Mapping[str, int]) -> bool:
+    known = expected_restarts(pod)
+    return all(known.get(name, 0) >= count for name, count in notes.items())
+
+
+def _text(pod: Pod, notes: Mapping[str, int]) -> str:
+    known = expected_restarts(pod)
+    merged = {**known, **{name: max(known.get(name, 0), count) for name, count in notes.items()}}
+    return msgspec.json.encode(merged).decode()

@@ -1,0 +1,74 @@
+"""Which restarts are noted on a pod as the effect of a resize."""
+
+import msgspec
+import pytest
+
+from kohort.groups.resize.expected_restarts import ResizesByOthers, notes_after_resize
+from kohort.groups.restart_counts import expected_restarts, restart_count
+from kohort.objects.json_types import JsonObject
+from kohort.objects.pods import Pod
+from kohort.rules import group_labels
+
+
+def pod(cpu: str, *, generation: int = 1, restarts: int = 0, policy: str = "RestartContainer", noted: str = "") -> Pod:
+    return msgspec.convert(document(cpu, generation, restarts, policy, noted), Pod)
+
+
+def document(cpu: str, generation: int, restarts: int, policy: str, noted: str) -> JsonObject:
+    container = {
+        "name": "main",
+        "resources": {"requests": {"cpu": cpu}},
+        "resizePolicy": [{"resourceName": "cpu", "restartPolicy": policy}],
+    }
+    annotations = {group_labels.EXPECTED_RESTARTS: noted} if noted else {}
+    return {
+        "metadata": {"name": "m-0", "uid": "u", "generation": generation, "annotations": annotations},
+        "spec": {"containers": [container]},
+        "status": {"phase": "Running", "containerStatuses": [{"name": "main", "restartCount": restarts}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "cpu", "notes"),
+    [
+        (pod("1"), "2", {"main": 1}),
+        (pod("1", restarts=3), "2", {"main": 4}),
+        (pod("1"), "1000m", {}),
+        (pod("1", policy="NotRequired"), "2", {}),
+        (pod("1", noted='{"main":1}'), "2", {}),
+        (pod("1", noted='{"main":1}', restarts=1), "2", {"main": 2}),
+        (pod("1", noted="nonsense"), "2", {"main": 1}),
+    ],
+    ids=["first", "restarted before", "same amount", "no restart", "noted already", "noted and over", "unreadable"],
+)
+def test_notes(before: Pod, cpu: str, notes: dict[str, int]) -> None:
+    assert (
+        notes_after_resize(before, pod(cpu, policy=before.spec.all_containers[0].resize_policy[0].restart_policy).spec)
+        == notes
+    )
+
+
+def test_taking_back_a_resize_that_the_node_has_not_accepted_restarts_nothing() -> None:
+    deferred = document("2", 2, 0, "RestartContainer", "")
+    deferred["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]
+    deferred["status"]["containerStatuses"][0]["resources"] = {"requests": {"cpu": "1"}}
+    assert notes_after_resize(msgspec.convert(deferred, Pod), pod("1").spec) == {}
+    assert notes_after_resize(msgspec.convert(deferred, Pod), pod("3").spec) == {"main": 1}
+
+
+def test_a_restart_that_is_seen_before_the_note_does_not_count() -> None:
+    resizes = ResizesByOthers()
+    resizes.saw(pod("1"), pod("2", generation=2))
+    restarted = pod("2", generation=2, restarts=1)
+    resizes.saw(pod("2", generation=2), restarted)
+    assert restart_count(restarted) == 1
+    assert restart_count(resizes.noted(restarted)) == 0
+    again = pod("2", generation=2, restarts=2)
+    assert restart_count(resizes.noted(again)) == 1
+
+
+def test_a_pod_that_is_gone_is_forgotten() -> None:
+    resizes = ResizesByOthers()
+    resizes.saw(pod("1"), pod("2", generation=2))
+    resizes.saw(pod("2", generation=2), None)
+    assert expected_restarts(resizes.noted(pod("2"))) == {}
