@@ -11,11 +11,12 @@ from tests.kubernetes.access import AccessLog, installed_rights, streamed
 from tests.kubernetes.controlplane import ControlPlane, control_plane, free_ports
 from tests.kubernetes.operators import administrator, installed, operator, service_words, simulated_nodes
 from tests.kubernetes.releases import V2, Release, ingress, rollout
+from tests.kubernetes.test_group_resizes import condition, cpus, edit, resizable, uids, until
 from tests.kubernetes.test_groups import PATIENCE, pods, settled
 
 from kohort.install.options import Options
 from kohort.kube.client import Client
-from kohort.kube.resources import CONFIG_MAPS, INGRESSES, LEADER_WORKER_SETS, ROLLOUTS, SERVICES
+from kohort.kube.resources import CONFIG_MAPS, EVENTS, INGRESSES, LEADER_WORKER_SETS, ROLLOUTS, SERVICES
 from kohort.objects.json_types import JsonObject
 
 SYSTEM = "older-system"
@@ -46,7 +47,7 @@ async def test_an_older_cluster(older: ControlPlane, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     log = AccessLog(older.audit_log, SYSTEM)
     async with (
-        administrator(older, "groups", "release", "routed") as client,
+        administrator(older, "groups", "release", "routed", "in-place", "in-place-only") as client,
         simulated_nodes(older),
         installed(older, client, options, port) as kubeconfig,
     ):
@@ -56,6 +57,8 @@ async def test_an_older_cluster(older: ControlPlane, tmp_path: Path) -> None:
                 stories.create_task(_groups(client))
                 stories.create_task(_release(client))
                 stories.create_task(_impossible_route(client))
+                stories.create_task(_in_place_or_recreate(client))
+                stories.create_task(_in_place_only(client))
             status = (await client.get(CONFIG_MAPS, "kohort-status", SYSTEM))["data"]
             missing = dict(line.split(": ", 1) for line in status["missing"].splitlines())
             assert missing.keys() == SAID.keys()
@@ -83,6 +86,41 @@ async def _groups(client: Client) -> None:
     await settled(client, "groups", 2, lambda one: one["status"]["updateRevision"] != old)
     after = {one["metadata"]["uid"] for one in (await pods(client, "groups")).values()}
     assert not before & after
+
+
+async def _in_place_or_recreate(client: Client) -> None:
+    """Resources that cannot change in place are rolled, and an event says why."""
+    space = "in-place"
+    await client.create(LEADER_WORKER_SETS, resizable(space).size(2), space)
+    first = await settled(client, space, 1)
+    before = set(uids(await pods(client, space)).values())
+    await edit(client, space, "200m")
+    old = first["status"]["updateRevision"]
+    await settled(client, space, 1, lambda one: one["status"]["updateRevision"] != old)
+    after = await pods(client, space)
+    assert cpus(after) == {"200m"}
+    assert not before & set(uids(after).values())
+    async with asyncio.timeout(PATIENCE):
+        while not await _said(client, space, "GroupRecreate", "the cluster does not serve pods/resize"):
+            await asyncio.sleep(0.1)
+
+
+async def _said(client: Client, namespace: str, reason: str, words: str) -> bool:
+    page = await client.list(EVENTS, namespace)
+    return any(one["reason"] == reason and words in str(one) for one in page.items)
+
+
+async def _in_place_only(client: Client) -> None:
+    space = "in-place-only"
+    await client.create(LEADER_WORKER_SETS, resizable(space, "InPlaceOnly").size(2), space)
+    await settled(client, space, 1)
+    before = await pods(client, space)
+    await edit(client, space, "200m")
+    found = await until(client, space, lambda one: condition(one).get("reason") == "NotSupported")
+    assert condition(found)["status"] == "False"
+    assert "the cluster does not serve pods/resize" in condition(found)["message"]
+    after = await pods(client, space)
+    assert (uids(after), cpus(after)) == (uids(before), {"100m"})
 
 
 async def _release(client: Client) -> None:
