@@ -196,7 +196,9 @@ async def test_what_explains_a_failure_is_kept() -> None:
         assert "simulated nodes" in ended["logNote"]
         assert pod["node"]
         assert any("Scheduled" in text for text in pod["events"])
-        owner = cluster.find(CONFIG_MAPS, "llm-failures", NAMESPACE)["metadata"]["ownerReferences"][0]  # type: ignore[index]
+        stored = cluster.find(CONFIG_MAPS, "llm-failures", NAMESPACE)
+        assert stored is not None
+        owner = stored["metadata"]["ownerReferences"][0]
         assert (owner["kind"], owner["name"]) == ("LeaderWorkerSet", "llm")
         await cluster.until(lambda: settled(cluster, 2))
         await cluster.client.delete(LEADER_WORKER_SETS, "llm", NAMESPACE)

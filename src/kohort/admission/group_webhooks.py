@@ -5,10 +5,9 @@ checks the schema, whose rules protect the API while no webhook answers. The sch
 the wrong value and not all at once. The validating webhook checks again, because others may have changed the set.
 """
 
-from functools import partial
 from typing import Final
 
-from kohort.admission.reviews import Endpoints, Refused, inquiring, mutating, validating
+from kohort.admission.reviews import Endpoints, Refused, inquiring, mutating, mutating_after, validating
 from kohort.groups import messages
 from kohort.groups.caches import GroupCache
 from kohort.groups.defaulting import defaulted
@@ -18,7 +17,9 @@ from kohort.groups.gang import GangProvider
 from kohort.groups.gang_schedulers import provider_named
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.name_collisions import collision_errors
+from kohort.groups.node_records import with_previous_node
 from kohort.groups.pod_mutation import PodRefused, mutated
+from kohort.groups.previous_nodes import prefers_previous_nodes
 from kohort.groups.template_dry_run import template_errors
 from kohort.groups.type_checks import has_its_types
 from kohort.groups.validation import create_errors, scale_errors, update_errors
@@ -26,6 +27,7 @@ from kohort.kube.client import Client
 from kohort.kube.resources import Key
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import JsonObject
+from kohort.rules import group_labels
 
 MUTATE_SET: Final = "/mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
 VALIDATE_SET: Final = "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
@@ -51,10 +53,20 @@ class GroupWebhooks:
         return {
             MUTATE_SET: mutating(self._set),
             VALIDATE_SET: inquiring(self._all_errors),
-            MUTATE_POD: mutating(partial(_pod, gang=self._gang)),
+            MUTATE_POD: mutating_after(self._pod),
             VALIDATE_POD: validating(lambda _: []),
             VALIDATE_EVICTION: self._eviction,
         }
+
+    async def _pod(self, request: JsonObject) -> JsonObject:
+        pod = _mutated_pod(request, gang=self._gang)
+        if self.cache is None or self.client is None:
+            return pod
+        name = (pod["metadata"].get("labels") or {}).get(group_labels.NAME, "")
+        group_set = self.cache.sets.get(Key(_namespace(request), name))
+        if group_set is None or not prefers_previous_nodes(group_set.metadata.annotations):
+            return pod
+        return await with_previous_node(self.client, group_set, pod)
 
     async def _eviction(self, request: JsonObject) -> JsonObject:
         """Evictions of pods count by group. 429 is what programs that evict wait for and repeat."""
@@ -140,7 +152,7 @@ def _too_many_requests(message: str, retry_after: int = 0) -> JsonObject:
     return {"allowed": False, "status": status}
 
 
-def _pod(request: JsonObject, *, gang: GangProvider | None) -> JsonObject:
+def _mutated_pod(request: JsonObject, *, gang: GangProvider | None) -> JsonObject:
     pod: JsonObject = request["object"]
     try:
         return mutated(pod, _namespace(request), gang=gang)

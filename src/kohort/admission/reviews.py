@@ -17,6 +17,8 @@ from kohort.objects.json_types import JsonObject
 
 Mutate = Callable[[JsonObject], JsonObject]
 """From a request to the object that should be stored. Raises Refused."""
+MutateAfter = Callable[[JsonObject], Awaitable[JsonObject]]
+"""As Mutate, for changes that depend on requests."""
 Validate = Callable[[JsonObject], list[FieldError]]
 Inquire = Callable[[JsonObject], Awaitable[list[FieldError]]]
 """As Validate, for checks that make requests."""
@@ -45,6 +47,19 @@ def mutating(handler: Mutate) -> Callable[[JsonObject], JsonObject]:
             return {"allowed": True}
         patch = base64.b64encode(msgspec.json.encode(changes)).decode()
         return {"allowed": True, "patch": patch, "patchType": "JSONPatch"}
+
+    return answer
+
+
+def mutating_after(handler: MutateAfter) -> Callable[[JsonObject], Awaitable[JsonObject]]:
+    """As `mutating`, for handlers that make requests."""
+
+    async def answer(request: JsonObject) -> JsonObject:
+        try:
+            wanted = await handler(request)
+        except Refused as refusal:
+            return _denied(request, refusal)
+        return mutating(lambda _: wanted)(request)
 
     return answer
 

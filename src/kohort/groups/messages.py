@@ -119,6 +119,10 @@ def pod_given_up(pod: str, node: str, since: str) -> str:
     return f"Deleted pod {pod} by force: its node {node} has not been ready since {since}"
 
 
+def engine_recovered(pod: str) -> str:
+    return f"Worker pod {pod} is ready again and its leader stayed ready: its group is not restarted"
+
+
 def created_workers(leader: str) -> str:
     return f"Created worker statefulset for leader pod {leader}"
 

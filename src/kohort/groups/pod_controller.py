@@ -4,12 +4,15 @@ It recreates whole groups, replaces pods that missed the webhook, and creates wh
 """
 
 import asyncio
+import contextlib
+from datetime import timedelta
 from typing import Final
 
 import msgspec
 
 from kohort.groups import child_objects, messages, missed_webhook, restart_decision, revisions, tpu_environment
 from kohort.groups.caches import BY_GROUP, GroupCache, by_group
+from kohort.groups.engine_recovery import AwaitRecovery, BeginRecovery, EngineRecovery, GiveUpRestart, recovery_of
 from kohort.groups.failure_evidence import GroupFailure
 from kohort.groups.failure_recorder import FailureRecorder
 from kohort.groups.gang import Gangs
@@ -65,6 +68,8 @@ from kohort.rules.restart_backoff import RestartBackoff
 
 _NAME_TAKEN: Final = 15.0
 """Seconds after which a name that was taken is tried again."""
+_RECOVERY_LOOK: Final = 1.0
+"""Seconds between two looks at a leader whose engine recovers: it may fail, too."""
 _DISRUPTIONS: Final = (
     "EvictionByEvictionAPI",
     "DeletionByTaintManager",
@@ -146,7 +151,8 @@ class PodController:
     def _decide_restart(self, group_set: LeaderWorkerSet, pod: Pod) -> RestartDecision:
         leader = self._leader_of(pod)
         group = self._group_facts(group_set, pod, leader)
-        decision = decide_restart(self._pod_facts(pod, group.policy, leader), group)
+        recovery = recovery_of(group_set.metadata.annotations, pod.metadata.annotations, clock.now())
+        decision = decide_restart(self._pod_facts(pod, group.policy, leader, recovery), group)
         if leader is not None and not isinstance(decision, RecreateGroup | DelayRecreation):
             self.problems.clear_recreation_delayed(_key(leader), pod.metadata.name)
         return decision
@@ -174,8 +180,8 @@ class PodController:
             self._baselines.set(_key(leader), leader.metadata.uid, counts)
         return facts
 
-    def _pod_facts(self, pod: Pod, policy: str, leader: Pod | None) -> PodFacts:
-        facts = pod_facts(pod)
+    def _pod_facts(self, pod: Pod, policy: str, leader: Pod | None, recovery: EngineRecovery | None) -> PodFacts:
+        facts = msgspec.structs.replace(pod_facts(pod), recovery=recovery)
         if policy != group_labels.RECREATE_WHEN_STARTED or leader is None:
             return facts
         uncounted = (self._baselines.of(_key(leader), leader.metadata.uid) or {}).get(pod.metadata.uid, 0)
@@ -230,6 +236,15 @@ class PodController:
                 return await self._recreate_group(group_set, pod, cause, counts)
             case HoldGroup(cause):
                 return await self._recreate_group(group_set, pod, cause, counts=True)
+            case BeginRecovery(seconds):
+                until = clock.now() + timedelta(seconds=seconds)
+                await self._annotate(pod, {group_labels.RECOVERY_UNTIL: until.strftime("%Y-%m-%dT%H:%M:%S.%fZ")})
+                return Requeue(after=_RECOVERY_LOOK)
+            case AwaitRecovery(seconds):
+                return Requeue(after=min(seconds, _RECOVERY_LOOK))
+            case GiveUpRestart():
+                await self._give_up_restart(group_set, pod)
+                return None
             case DelayRecreation(seconds, recreations):
                 self._report_delay(pod, recreations)
                 return Requeue(after=seconds)
@@ -274,6 +289,30 @@ class PodController:
         self._recreations.forget_old(now)
         self._recreations.done(key, now)
         return None
+
+    # The engine's own recovery
+
+    async def _give_up_restart(self, group_set: LeaderWorkerSet, pod: Pod) -> None:
+        """The engine has recovered: what restarted does not count any more."""
+        statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        counts = {status.name: status.restart_count for status in statuses if status.restart_count}
+        text = msgspec.json.encode(counts, order="sorted").decode()
+        await self._annotate(pod, {group_labels.EXPECTED_RESTARTS: text, group_labels.RECOVERY_UNTIL: None})
+        self.recorder.normal(
+            LEADER_WORKER_SETS,
+            group_set,
+            "EngineRecovered",
+            messages.engine_recovered(pod.metadata.name),
+            action="Keep",
+            related=reference_to(PODS, pod),
+        )
+
+    async def _annotate(self, pod: Pod, annotations: dict[str, str | None]) -> None:
+        """The pod that was read; another one of that name is left alone."""
+        metadata = pod.metadata
+        body = {"metadata": {"uid": metadata.uid, "annotations": annotations}}
+        with contextlib.suppress(NotFound, Conflict):
+            await self.client.patch(PODS, metadata.name, metadata.namespace, body)
 
     # The budget of restarts
 
@@ -493,6 +532,7 @@ def pod_facts(pod: Pod) -> PodFacts:
         deleting=pod.metadata.deleting,
         disrupted=_is_disrupted(pod),
         leader=is_leader(pod.metadata.labels),
+        ready=pod_is_ready(pod),
         revision=pod.metadata.labels.get(group_labels.REVISION, ""),
     )
 

@@ -5,6 +5,7 @@
 | was created without the webhook | ReplacePod, after a delay that grows from one time to the next |
 | has no place in a group | none |
 | demands that its group is recreated (`restart_decision`) | RecreateGroup, DelayRecreation, or HoldGroup |
+| has failed, and its engine gets time to recover (`engine_recovery`) | BeginRecovery, AwaitRecovery, or GiveUpRestart |
 | belongs to a group that is being recreated | none |
 | is a worker, or a leader that is being deleted | none |
 | is a leader that looks like a worker | ReportMissingStartOrdinals |
@@ -28,6 +29,7 @@ Where the action is none, a change of a cached object leads to the next decision
 
 import msgspec
 
+from kohort.groups.engine_recovery import AwaitRecovery, BeginRecovery, GiveUpRestart, RecoveryDecision
 from kohort.groups.restart_decision import (
     DelayRecreation,
     GroupBeingRecreated,
@@ -77,6 +79,7 @@ PodAction = (
     | RecreateGroup
     | DelayRecreation
     | HoldGroup
+    | RecoveryDecision
     | ReportMissingStartOrdinals
     | CompleteGroup
 )
@@ -91,6 +94,8 @@ def plan_pod(pod: PodObservation) -> PodAction:
         case None | GroupBeingRecreated():
             return DoNothing()
         case RecreateGroup() | DelayRecreation() | HoldGroup() as action:
+            return action
+        case BeginRecovery() | AwaitRecovery() | GiveUpRestart() as action:
             return action
         case KeepGroup():
             return _plan_healthy(pod)

@@ -21,7 +21,7 @@ later, so there would be nothing left to decide by after a delay.
 
 A set may give its groups a budget (`restart_budget`). A group that has used it up is held: it is not recreated any
 more. A pod that is deleted for the sake of its node (eviction, drain, loss of the node) recreates its group without
-cost.
+cost. A set may also give its engine time to recover by itself, while the leader is ready (`engine_recovery`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,6 +29,7 @@ from enum import Enum
 
 import msgspec
 
+from kohort.groups.engine_recovery import EngineRecovery, RecoveryDecision, decide_recovery
 from kohort.kube.resources import Key
 from kohort.rules import group_labels
 
@@ -41,7 +42,10 @@ class PodFacts(msgspec.Struct, frozen=True):
     disrupted: bool = False
     """It is deleted for the sake of its node: evicted, drained or preempted."""
     leader: bool = False
+    ready: bool = False
     revision: str = ""
+    recovery: EngineRecovery | None = None
+    """The time that the set gives its engine to recover from a failure of this pod."""
 
 
 class GroupFacts(msgspec.Struct, frozen=True):
@@ -107,7 +111,7 @@ class HoldGroup(msgspec.Struct, frozen=True):
     cause: RestartCause
 
 
-RestartDecision = KeepGroup | GroupBeingRecreated | RecreateGroup | DelayRecreation | HoldGroup
+RestartDecision = KeepGroup | GroupBeingRecreated | RecreateGroup | DelayRecreation | HoldGroup | RecoveryDecision
 
 
 def decide_restart(pod: PodFacts, group: GroupFacts) -> RestartDecision:
@@ -129,6 +133,10 @@ def decide_restart(pod: PodFacts, group: GroupFacts) -> RestartDecision:
         return GroupBeingRecreated()
     if group.held:
         return KeepGroup(KeepReason.BUDGET_EXHAUSTED)
+    if not pod.deleting and not pod.leader:
+        recovery = decide_recovery(pod.recovery, leader_ready=leader.ready, pod_ready=pod.ready)
+        if recovery is not None:
+            return recovery
     if pod.deleting and pod.disrupted:
         return RecreateGroup(RestartCause.POD_DELETED, counts=False)
     if group.exhausted:

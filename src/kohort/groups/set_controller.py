@@ -16,6 +16,7 @@ from kohort.groups.headless_service import SharedServices
 from kohort.groups.leader_disruption_budget import LeaderBudgets
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
+from kohort.groups.node_records import NodeRecords
 from kohort.groups.observed_groups import group_states
 from kohort.groups.orphan_adoption import adopt
 from kohort.groups.resize.controller import GroupResizes, resize_changed
@@ -73,6 +74,7 @@ class SetController:
         self.recorder = manager.recorder("leaderworkerset")
         self.reporter = StatusReporter(manager.client, cache, problems, metrics, self.recorder)
         self.services = SharedServices(manager.client, cache, self.recorder)
+        self.node_records = NodeRecords(manager.client, cache)
         self.leader_budgets = LeaderBudgets(manager.client, self.recorder)
         self.worker_claims = WorkerClaims(manager.client, cache, self.recorder)
         self.resizes = GroupResizes(manager.client, cache, self.recorder, metrics.resizes)
@@ -111,6 +113,7 @@ class SetController:
             observed = msgspec.structs.replace(observed, notes=notes)
         observed = msgspec.structs.replace(observed, resize=self.resizes.plan(observed))
         waits = await self._perform(plan_set(observed), observed)
+        await self.node_records.record(group_set, observed.states)
         soonest = min((wait for wait in waits if wait), default=0.0)
         return Requeue(after=soonest) if soonest else None
 
@@ -123,6 +126,7 @@ class SetController:
     def _forget(self, key: Key) -> None:
         self.worker_claims.forget(key)
         self.resizes.forget(key)
+        self.node_records.forget(key)
         applied = self._applied.pop(key, None)
         self.reporter.forget(key, applied.uid if applied is not None else "")
 

@@ -5,6 +5,7 @@ Everything that is wrong is reported at once. Rules that need the old object are
 
 from typing import Final
 
+from kohort.groups.engine_recovery import LONGEST
 from kohort.groups.leaderworkerset import SubGroupPolicy, Template
 from kohort.groups.restart_budget import LONGEST_DELAY_TOO_SHORT
 from kohort.objects import field_errors, int_or_string, names
@@ -37,6 +38,7 @@ def create_errors(group_set: JsonObject) -> list[FieldError]:
         *_disruption_budget_errors(spec),
         *_subgroup_errors(group_set, template),
         *_placement_errors(group_set),
+        *_annotation_errors(group_set),
         *_container_errors(template),
         *_claim_errors(template),
         *_scheduling_errors(group_set, template),
@@ -274,6 +276,19 @@ def _placement_errors(group_set: JsonObject) -> list[FieldError]:
         if annotations.get(key)
         for text in names.qualified_name(annotations[key])
     ]
+
+
+def _annotation_errors(group_set: JsonObject) -> list[FieldError]:
+    annotations, found = group_set["metadata"].get("annotations") or {}, list[FieldError]()
+    seconds = annotations.get(group_labels.ENGINE_RECOVERY)
+    if seconds is not None and not (seconds.isascii() and seconds.isdecimal() and int(seconds) <= LONGEST):
+        field = f"metadata.annotations.{group_labels.ENGINE_RECOVERY}"
+        found.append(field_errors.invalid(field, seconds, f"must be a number of seconds from 0 to {LONGEST}"))
+    prefers = annotations.get(group_labels.PREFER_PREVIOUS_NODES)
+    if prefers is not None and prefers not in ("true", "false"):
+        field = f"metadata.annotations.{group_labels.PREFER_PREVIOUS_NODES}"
+        found.append(field_errors.not_supported(field, prefers, ("true", "false")))
+    return found
 
 
 def _container_errors(template: Template) -> list[FieldError]:

@@ -22,6 +22,8 @@ _COPIED_ANNOTATIONS: Final = (
     group_labels.EXCLUSIVE,
     group_labels.SUBGROUP_EXCLUSIVE,
     group_labels.RECREATE_AFTER_START,
+    group_labels.ENGINE_RECOVERY,
+    group_labels.PREFER_PREVIOUS_NODES,
 )
 
 

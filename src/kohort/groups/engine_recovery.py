@@ -1,0 +1,77 @@
+"""Inference engines may recover by themselves when a worker fails: annotation `kohort.dev/engine-recovery-seconds`.
+
+While the leader stays ready, a group is not restarted for a container of a worker that restarted. It gets that many
+seconds, from the moment at which the failure is first seen; when they are over, the pod is ready again or not:
+
+| the leader | the time | the pod | decision |
+|---|---|---|---|
+| is ready | was not noted yet | | BeginRecovery: note on the pod until when |
+| is ready | is not over | | AwaitRecovery |
+| is ready | is over | is ready | GiveUpRestart: these restarts do not count any more |
+| is ready | is over | is not ready | restart the group |
+| is not ready | | | restart the group |
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from kohort.rules.group_labels import ENGINE_RECOVERY, RECOVERY_UNTIL
+
+LONGEST: Final = 86_400
+
+
+class EngineRecovery(msgspec.Struct, frozen=True):
+    """Of one pod, in a set that gives its engine time."""
+
+    seconds: float
+    """That the set gives."""
+    left: float | None = None
+    """Of them; None while no failure was noted."""
+
+
+class BeginRecovery(msgspec.Struct, frozen=True):
+    seconds: float
+
+
+class AwaitRecovery(msgspec.Struct, frozen=True):
+    seconds: float
+
+
+class GiveUpRestart(msgspec.Struct, frozen=True):
+    pass
+
+
+RecoveryDecision = BeginRecovery | AwaitRecovery | GiveUpRestart
+
+
+def recovery_seconds(annotations: Mapping[str, str]) -> float:
+    """That a set gives its engine; 0 for none, and for what is no number of seconds."""
+    text = annotations.get(ENGINE_RECOVERY, "")
+    return min(int(text), LONGEST) if text.isascii() and text.isdecimal() else 0.0
+
+
+def recovery_of(
+    set_annotations: Mapping[str, str], pod_annotations: Mapping[str, str], now: datetime
+) -> EngineRecovery | None:
+    seconds = recovery_seconds(set_annotations)
+    if not seconds:
+        return None
+    try:
+        until = datetime.fromisoformat(pod_annotations.get(RECOVERY_UNTIL, ""))
+        return EngineRecovery(seconds, (until - now).total_seconds())
+    except (ValueError, TypeError):
+        return EngineRecovery(seconds)
+
+
+def decide_recovery(recovery: EngineRecovery | None, *, leader_ready: bool, pod_ready: bool) -> RecoveryDecision | None:
+    """None: the group is restarted."""
+    if recovery is None or not leader_ready:
+        return None
+    if recovery.left is None:
+        return BeginRecovery(recovery.seconds)
+    if recovery.left > 0:
+        return AwaitRecovery(recovery.left)
+    return GiveUpRestart() if pod_ready else None
