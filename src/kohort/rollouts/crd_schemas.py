@@ -149,6 +149,7 @@ def route_ref() -> JsonObject:
         {
             "service": TEXT,
             "gracePeriodSeconds": int32(default=3),
+            "drainTimeoutSeconds": int32(minimum=0, maximum=86400),
             "ingress": shape({"classType": {"type": "string", "default": "nginx"}, "name": TEXT}, required=("name",)),
             "gateway": shape({"httpRouteName": TEXT}),
             "customNetworkRefs": list_of(reference()),

@@ -39,6 +39,8 @@ _ADDRESSES: Final = {
 _ROUTES: Final = {
     "service": "The Service of the stable version; that of the new one is made beside it, with -canary in its name.",
     "gracePeriodSeconds": "How long a change of a route may take to arrive everywhere; waited for after every change.",
+    "drainTimeoutSeconds": "How long requests in flight are waited for once routes lead elsewhere, before pods that "
+    "served are deleted; 0 or nothing: not at all.",
     "ingress": "The Ingress that carries the requests.",
     "ingress.classType": "Whose annotations to use: nginx, higress, aliyun-alb, mse, or a script of the cluster.",
     "ingress.name": "Its name.",

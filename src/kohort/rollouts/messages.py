@@ -19,6 +19,7 @@ class EventReason(StrEnum):
     CANARY_DELETED = "CanaryDeleted"
     CANARY_SCALED = "CanaryScaled"
     CANARY_UNAVAILABLE = "CanaryUnavailable"
+    DRAIN_TIMED_OUT = "DrainTimedOut"
     EDIT_LOST = "EditLost"
     FINALISING_FAILED = "FinalisingFailed"
     HOLD_LOST = "HoldLost"
@@ -331,6 +332,10 @@ def canary_scaled(name: str, before: int, after: int, unit: str) -> ReleaseEvent
 
 def canary_deleted(text: str) -> ReleaseEvent:
     return ReleaseEvent(EventReason.CANARY_DELETED, text)
+
+
+def drain_timed_out(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.DRAIN_TIMED_OUT, text)
 
 
 def canary_unavailable(text: str) -> ReleaseEvent:

@@ -47,6 +47,7 @@ from kohort.rollouts.traffic.actions import (
     TrafficAction,
     UnpinStableService,
 )
+from kohort.rollouts.traffic.draining import drain_timeout
 from kohort.rules import rollout_labels
 
 OVERDUE_SECONDS: Final = 30.0
@@ -108,6 +109,8 @@ def _decide_in_state(observation: Observation) -> Decision:
     if state == rollout_labels.ROUTING:
         if observation.in_place:
             return _enter(observation, rollout_labels.ANALYSIS)
+        if _drains_before_shrinking(observation):
+            return Decision(observation.state, RouteAllToStable())
         return Decision(observation.state, RouteStep())
     if state == rollout_labels.ANALYSIS:
         return _analyse(observation)
@@ -137,7 +140,8 @@ def _wait_for_traffic(observation: Observation, action: Action, result: Waiting)
     state = observation.state
     if isinstance(action, RouteStep) and result.changed:
         state = state.with_progress(last_update_time=observation.stamp)
-    if isinstance(action, RouteStep | PinStableService) and result.text:
+    shrinking = isinstance(action, RouteAllToStable) and _drains_before_shrinking(observation)
+    if (shrinking or isinstance(action, RouteStep | PinStableService)) and result.text:
         index, count = _place(observation)
         state = with_message(state, messages.routing(index, count, result.text))
     return Decision(state, requeue=result.seconds, events=result.events)
@@ -156,6 +160,8 @@ def _after_done(observation: Observation, action: Action, result: Done) -> Decis
             return Decision(released, requeue=0.0, events=events)
         case RouteAllToStable() if _withdraws(observation):
             return Decision(state, WithdrawCanary(), events=(*events, _not_ready_in_time(observation)))
+        case RouteAllToStable() if _drains_before_shrinking(observation):
+            return Decision(state, ShrinkToBatch(), events=events)
         case UnpinStableService() | RouteAllToStable() | RemoveCanaryService():
             return _routes_restored(observation, action, result)
         case PinStableService():
@@ -168,6 +174,9 @@ def _after_done(observation: Observation, action: Action, result: Done) -> Decis
             if _too_large(observation):
                 return Decision(state, ShrinkToBatch(), events=events)
             return _enter(observation, rollout_labels.ANALYSIS, events)
+        case ShrinkToBatch() if _drains_before_shrinking(observation):
+            # The step is routed when the canary has the size that the step wants.
+            return Decision(state, requeue=rollout_labels.RECHECK, events=events)
         case ShrinkToBatch():
             return _enter(observation, rollout_labels.ANALYSIS, events)
         case _:
@@ -185,6 +194,16 @@ def _too_large(observation: Observation) -> bool:
         return False
     replicas = observation.workload.replicas if observation.workload is not None else 0
     return observation.progress.replicas > step_arithmetic.planned(observation.step.replicas or 0, replicas)
+
+
+def _drains_before_shrinking(observation: Observation) -> bool:
+    """Which pods go cannot be said to the Service, so requests in flight are waited for without any traffic."""
+    return (
+        observation.progress.current_step_state == rollout_labels.ROUTING
+        and observation.routed
+        and drain_timeout(observation.rollout.strategy.traffic_routings) > 0
+        and _too_large(observation)
+    )
 
 
 def _routes_restored(observation: Observation, action: TrafficAction, result: Done) -> Decision:

@@ -40,7 +40,9 @@ class Pods:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._ports: dict[str, int] = {}
-        self._runners: list[web.ServerRunner] = []
+        self._runners: dict[str, tuple[str, web.ServerRunner]] = {}
+        """By address: uid of the pod, and its server."""
+        self.finish_streams = asyncio.Event()
         self._starting: list[asyncio.Task[None]] = []
 
     def dial(self, address: str, _: int) -> tuple[str, int]:
@@ -48,36 +50,60 @@ class Pods:
             listening = socket.create_server(("127.0.0.1", 0))
             self._ports[address] = listening.getsockname()[1]
             # Until the server accepts, the kernel keeps the connection.
-            self._starting.append(asyncio.ensure_future(self._serve(listening, self._who(address))))
+            self._starting.append(asyncio.ensure_future(self._serve(listening, address)))
         return "127.0.0.1", self._ports[address]
 
-    def _who(self, address: str) -> str:
+    def _who(self, address: str) -> tuple[str, str]:
+        """The uid of a pod, and what it says."""
         for pod in self.cluster.objects(PODS, NAMESPACE):
             if (pod.get("status") or {}).get("podIP") == address:
                 member = pod["metadata"]["labels"].get(group_labels.WORKER_INDEX)
-                return f"{pod['spec']['containers'][0]['image']} member {member}"
-        return "nobody"
+                return pod["metadata"]["uid"], f"{pod['spec']['containers'][0]['image']} member {member}"
+        return "", "nobody"
 
-    async def _serve(self, listening: socket.socket, who: str) -> None:
-        async def answer(_: web.BaseRequest) -> web.Response:
-            return web.Response(text=who)
+    async def _serve(self, listening: socket.socket, address: str) -> None:
+        uid, who = self._who(address)
 
-        runner = web.ServerRunner(web.Server(answer, access_log=None), handle_signals=False)
+        async def answer(request: web.BaseRequest) -> web.StreamResponse:
+            return await self._stream(request, who) if request.path == "/stream" else web.Response(text=who)
+
+        runner = web.ServerRunner(web.Server(answer, access_log=None), handle_signals=False, shutdown_timeout=0.01)
         await runner.setup()
-        self._runners.append(runner)
+        self._runners[address] = uid, runner
         await web.SockSite(runner, listening).start()
+
+    async def _stream(self, request: web.BaseRequest, who: str) -> web.StreamResponse:
+        """Who answers, and the end when the test says so."""
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(who.encode())
+        await self.finish_streams.wait()
+        await response.write(b" end")
+        return response
+
+    async def end_with_their_pods(self) -> None:
+        """A server is closed, with all its connections, when its pod is gone."""
+        while True:
+            await asyncio.sleep(0.02)
+            present = {pod["metadata"]["uid"] for pod in self.cluster.objects(PODS, NAMESPACE)}
+            for address, (uid, runner) in [*self._runners.items()]:
+                if uid not in present:
+                    # Another pod may have the address by now; it gets a server of its own.
+                    del self._runners[address], self._ports[address]
+                    await runner.cleanup()
 
     async def close(self) -> None:
         await asyncio.gather(*self._starting)
-        for runner in self._runners:
+        for _, runner in self._runners.values():
             await runner.cleanup()
 
 
 class User:
     """Asks all the time, in the background and when told to."""
 
-    def __init__(self, plane: DataPlane, http: ClientSession) -> None:
+    def __init__(self, plane: DataPlane, http: ClientSession, pods: Pods) -> None:
         self.plane = plane
+        self.pods = pods
         self.http = http
         self.seen: Counter[str] = Counter()
         """Since the last look, by those who ask without a header."""
@@ -132,7 +158,7 @@ async def scene(plan: JsonObject) -> AsyncIterator[tuple[Story, User]]:
     async with cluster, ClientSession() as http, monitor.watching(cluster):
         story = Story(cluster)
         await story.begin(group_set(), plan)
-        user = User(planes[0], http)
+        user = User(planes[0], http, pods)
         await cluster.until(lambda: bool(planes[0].address), 30)
         async with asyncio.timeout(30):
             while await user.ask() != leader(V1):

@@ -1,5 +1,7 @@
 """Reads Services, routes and user scripts from the cluster."""
 
+from collections.abc import Mapping
+
 from kohort.kube.client import Client
 from kohort.kube.resources import (
     CONFIG_MAPS,
@@ -46,9 +48,11 @@ class ClusterLookup:
         return await find_http_route(self._client, name, request.namespace) if name else None
 
     async def selected(self, service: JsonObject) -> list[JsonObject]:
-        selector = ",".join(f"{key}={value}" for key, value in service["spec"]["selector"].items())
-        namespace = service["metadata"]["namespace"]
-        return (await self._client.list(PODS, namespace, label_selector=selector)).items
+        return await self.selected_by(service["spec"]["selector"], service["metadata"]["namespace"])
+
+    async def selected_by(self, selector: Mapping[str, str], namespace: str) -> list[JsonObject]:
+        text = ",".join(f"{key}={value}" for key, value in selector.items())
+        return (await self._client.list(PODS, namespace, label_selector=text)).items
 
     async def has_ready_endpoint(self, service: str, request: TrafficRequest) -> bool:
         """By the slices; or by pods whose addresses the API refuses in slices, as on a machine without rights."""

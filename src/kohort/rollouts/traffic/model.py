@@ -114,6 +114,8 @@ class RouteRef(View, frozen=True):
     ingress: IngressRef | None = None
     gateway: GatewayRef | None = None
     custom_network_refs: tuple[NetworkRef, ...] = ()
+    drain_timeout_seconds: int = 0
+    """How long requests in flight are waited for, before pods that served are deleted."""
 
 
 def routing_grace(refs: tuple[RouteRef, ...]) -> int:
@@ -216,14 +218,14 @@ class Traffic(Protocol):
         ...
 
     async def route_all_to_new(self, request: TrafficRequest) -> ActionResult:
-        """Route everything to the canary Service: no matches, weight 100. Waits for the grace period after a change. An
-        object that no longer exists is no obstacle."""
+        """Route everything to the canary Service: no matches, weight 100. Waits for the grace period after a change,
+        then for requests that are in flight to stable pods. An object that no longer exists is no obstacle."""
         ...
 
     async def route_all_to_stable(self, request: TrafficRequest) -> ActionResult:
         """Put the routes back as they were before the release, byte for byte: delete the canary Ingress, restore the
-        HTTPRoute and custom objects. Waits for the grace period after a change. An object that no longer exists is no
-        obstacle."""
+        HTTPRoute and custom objects. Waits for the grace period after a change, then for requests that are in flight to
+        canary pods. An object that no longer exists is no obstacle."""
         ...
 
     async def unpin_stable(self, request: TrafficRequest) -> ActionResult:

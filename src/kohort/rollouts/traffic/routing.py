@@ -32,6 +32,8 @@ from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.traffic import httproute, ingress, services
 from kohort.rollouts.traffic.annotations import CONFIGURATION, CONFIGURATION_NAMESPACE
 from kohort.rollouts.traffic.custom_objects import CustomNetworkObjects
+from kohort.rollouts.traffic.draining import Drained, DrainTimedOut, StillDraining, decide_drain, drain_timeout
+from kohort.rollouts.traffic.in_flight import InFlightReader
 from kohort.rollouts.traffic.ingress_classes import IngressClasses
 from kohort.rollouts.traffic.lookup import ClusterLookup, UserScripts
 from kohort.rollouts.traffic.lua.sandbox import Sandbox
@@ -58,11 +60,13 @@ ROUTES: Final = "routes"
 RESTORE_ROUTES: Final = "restoreRoutes"
 RESTORE_SERVICE: Final = "restoreService"
 REMOVE_SERVICE: Final = "removeCanaryService"
+DRAIN_NEW: Final = "drainCanary"
+DRAIN_STABLE: Final = "drainStable"
 
 ENDS: Final[Mapping[str, frozenset[str]]] = {
-    RESTORE_ROUTES: frozenset({PREPARE, OPEN, ROUTES}),
+    RESTORE_ROUTES: frozenset({PREPARE, OPEN, ROUTES, DRAIN_STABLE}),
     RESTORE_SERVICE: frozenset({PIN}),
-    ROUTES: frozenset({RESTORE_ROUTES}),
+    ROUTES: frozenset({RESTORE_ROUTES, DRAIN_NEW}),
 }
 """Changes whose times mean nothing any more once another has begun."""
 
@@ -110,9 +114,11 @@ class ClusterTraffic:
         scripts = UserScripts(client, configuration)
         self._classes = IngressClasses(self.sandbox, scripts)
         self._custom = CustomNetworkObjects(client, self.sandbox, scripts)
+        self._in_flight = InFlightReader(client)
 
     async def close(self) -> None:
         await self.sandbox.close()
+        await self._in_flight.close()
 
     # The operations
 
@@ -207,7 +213,8 @@ class ClusterTraffic:
         refs = [await self._existing(ref, request) for ref in request.refs]
         kept = tuple(ref for ref in refs if ref is not None)
         everything = msgspec.structs.replace(request, refs=kept, step=EVERYTHING)
-        return await self._routed(everything, finalising_grace(request.refs))
+        result = await self._routed(everything, finalising_grace(request.refs))
+        return await self._drained(result, DRAIN_STABLE, request)
 
     @_returning_problems
     async def route_all_to_stable(self, request: TrafficRequest) -> ActionResult:
@@ -224,7 +231,8 @@ class ClusterTraffic:
                 plan += httproute.plan_restore(route, ref.service, canary)
             return plan
 
-        return await self._apply_when_due(RESTORE_ROUTES, request, finalising_grace(request.refs), restore)
+        result = await self._apply_when_due(RESTORE_ROUTES, request, finalising_grace(request.refs), restore)
+        return await self._drained(result, DRAIN_NEW, request)
 
     @_returning_problems
     async def unpin_stable(self, request: TrafficRequest) -> ActionResult:
@@ -246,6 +254,42 @@ class ClusterTraffic:
             return services.plan_removal(existing, request)
 
         return await self._apply_when_due(REMOVE_SERVICE, request, finalising_grace(request.refs), remove)
+
+    # Requests in flight
+
+    async def _drained(self, result: ActionResult, action: str, request: TrafficRequest) -> ActionResult:
+        """Nothing new arrives at pods that are left; wait for what is in flight there."""
+        timeout = drain_timeout(request.refs)
+        if timeout <= 0 or not isinstance(result, Done) or request.only_traffic:
+            return result
+        times = dict(request.grace_times if result.grace_times is None else result.grace_times)
+        began = times.get(action) or request.grace_times.get(action)
+        found = await self._requests_in_flight(action, request)
+        match decide_drain(found, began, clock.now(), timeout):
+            case Drained():
+                times.pop(action, None)
+                return msgspec.structs.replace(result, grace_times=times)
+            case StillDraining(text=text, seconds=seconds, begins=begins):
+                times[action] = clock.micro_timestamp() if begins or began is None else began
+                return Waiting(text, seconds, result.changed, times, result.events)
+            case DrainTimedOut(text=text):
+                times.pop(action, None)
+                events = (*result.events, messages.drain_timed_out(text))
+                return msgspec.structs.replace(result, grace_times=times, events=events)
+
+    async def _requests_in_flight(self, action: str, request: TrafficRequest) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for ref in request.refs:
+            if ref.drain_timeout_seconds <= 0:
+                continue
+            stable = await self._lookup.find(SERVICES, ref.service, request)
+            if stable is None or not (stable.get("spec") or {}).get("selector"):
+                continue
+            canary = await self._lookup.find(SERVICES, request.canary_service(ref), request)
+            left = services.left_pods_selector(stable, canary, request.selectors, new=action == DRAIN_NEW)
+            pods = await self._lookup.selected_by(left, request.namespace) if left else []
+            found |= await self._in_flight.read(request.namespace, pods, stable)
+        return found
 
     # The stages of routing
 

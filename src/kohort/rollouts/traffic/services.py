@@ -199,6 +199,23 @@ def _patch(service: JsonObject, patch: JsonObject, text: str) -> Write:
     return Write("patch", SERVICES, metadata["namespace"], metadata["name"], text, body)
 
 
+def left_pods_selector(
+    stable: JsonObject, canary: JsonObject | None, selectors: Selectors, *, new: bool
+) -> dict[str, str]:
+    """The pods that requests do not reach any more, once everything goes to the other version; empty if versions are
+    not known.
+
+    The canary Service selects the pods of the new version; without one they are known by their revision.
+    """
+    if new and canary is not None and canary["metadata"]["name"] != stable["metadata"]["name"]:
+        return dict(canary["spec"].get("selector") or {})
+    revision = selectors.canary_revision if new else selectors.stable_revision
+    if not revision or not selectors.revision_key or selectors.stable_revision == selectors.canary_revision:
+        return {}
+    own = selectors.pinned if new else {}
+    return {**unpinned_selector(stable), **own, selectors.revision_key: revision}
+
+
 # Whether the stable Service can be used
 
 
