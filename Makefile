@@ -1,5 +1,5 @@
 # Everything a developer needs to know: make demo, test, check, bench, site, test-kubernetes, test-browser,
-# test-kernel, test-wheel, test-pythons, crash, image, image-test, release, lock.
+# test-kernel, test-containers, test-wheel, test-pythons, crash, image, image-test, release, lock.
 # Each target installs what it needs into .venv first.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TOOLS  := $(VENV)/.tools
 
-.PHONY: setup demo test check format reference site bench test-kubernetes programs test-browser test-kernel test-wheel test-pythons crash image image-test release lock clean
+.PHONY: setup demo test check format reference site bench test-kubernetes programs test-browser test-kernel test-containers test-wheel test-pythons crash image image-test release lock clean
 
 setup: $(STAMP)
 
@@ -24,7 +24,7 @@ demo: $(STAMP)
 	@$(BIN)/kohort demo
 
 test: $(TOOLS)
-	$(BIN)/pytest -n 2 -m "not kubernetes and not kernel and not wheel and not image and not browser"
+	$(BIN)/pytest -n 2 -m "not kubernetes and not kernel and not containers and not wheel and not image and not browser"
 
 check: $(TOOLS)
 	$(BIN)/ruff check src tests bench tools
@@ -66,6 +66,10 @@ test-browser: $(VENV)/.browser
 
 test-kernel: $(TOOLS)
 	$(BIN)/pytest -m kernel tests/kernel
+
+test-containers: $(TOOLS)
+	$(BIN)/python -m tools.container_packages
+	$(BIN)/pytest -m containers tests/containers
 
 test-wheel: $(TOOLS)
 	$(BIN)/pytest -m wheel tests/packaging

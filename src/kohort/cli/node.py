@@ -4,7 +4,7 @@ import asyncio
 import signal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from kohort.kube.manager import Manager
     from kohort.kube.transport import HttpsTransport
+    from kohort.node.runtimes.cri.discovery import RuntimeFacts
     from kohort.node.runtimes.interface import Runtime
 
 
@@ -40,11 +41,15 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--runtime",
-    type=click.Choice(["process", "simulated"]),
-    default="process",
+    type=click.Choice(["auto", "cri", "process", "simulated"]),
+    default="auto",
     show_default=True,
-    help="Run containers as processes of this machine, or only simulate them.",
+    help="What runs containers: a container runtime of this machine (cri), processes, or the former if there is one; "
+    "or nothing (simulated).",
 )
+@option_types.runtime_endpoint
+@option_types.share_runtime
+@option_types.registry_credentials
 @click.option("--stop-pods", is_flag=True, help="End the pods when this command ends, instead of leaving them running.")
 @click.option("--shared-network", is_flag=True, help="No network namespaces: pods use the machine's own network.")
 @click.option(
@@ -63,12 +68,16 @@ def command(
     labels: tuple[str, ...],
     capacity: tuple[str, ...],
     runtime: str,
+    runtime_endpoint: str,
+    share_runtime: bool,
+    registry_credentials: Path | None,
     stop_pods: bool,
     shared_network: bool,
     single_process_oom_kill: bool,
     feature_gates: str,
 ) -> None:
-    """Make this machine a node of a cluster: pods that are bound to it run as its processes."""
+    """Make this machine a node of a cluster: pods that are bound to it run in its container runtime, or as its
+    processes."""
     from kohort.kube.kubeconfig import KubeconfigError, load
     from kohort.kube.private_files import NotPrivate
     from kohort.node.cgroups import NoLimits, warning_of_no_limits
@@ -91,7 +100,8 @@ def command(
         transport = load(kubeconfig)
     except KubeconfigError as problem:
         fail(f"{problem}; name the cluster to join with --kubeconfig")
-    if runtime == "process" and cgroup_parent is None and (unlimited := warning_of_no_limits()):
+    containers = _container_runtime(runtime, runtime_endpoint, data_dir, share_runtime)
+    if runtime != "simulated" and cgroup_parent is None and (unlimited := warning_of_no_limits()):
         print_error(unlimited)
     joining = partial(
         register,
@@ -102,7 +112,9 @@ def command(
         cgroup_parent=cgroup_parent,
         labels=own_labels,
         capacity=own_capacity,
-        runtime=_runtime(runtime),
+        runtime=_simulated() if runtime == "simulated" else None,
+        containers=containers,
+        credentials_file=registry_credentials,
         stop_pods=stop_pods,
         own_networks=not shared_network,
         settings=Settings(single_process_oom_kill=single_process_oom_kill),
@@ -153,10 +165,24 @@ def _check_name(name: str) -> None:
         raise BadOption(f"--name: {name!r} cannot be the name of a node: {problems[0]}")
 
 
-def _runtime(name: str) -> "Runtime | None":
-    """None for the default of a node."""
-    if name == "process":
+def _container_runtime(wanted: str, endpoint: str, directory: Path | None, share: bool) -> "RuntimeFacts | None":
+    """What runs containers, None for processes; the user is told which it is."""
+    from kohort.node.registration import default_directory
+    from kohort.node.runtimes.cri.discovery import CannotUseRuntime, choose
+
+    if wanted not in ("auto", "cri"):
         return None
+    chosen: Literal["auto", "cri"] = "cri" if wanted == "cri" else "auto"
+    try:
+        choice = asyncio.run(choose(chosen, endpoint, directory or default_directory(), share=share))
+    except CannotUseRuntime as problem:
+        fail(str(problem))
+    if choice.note:
+        print_error(choice.note)
+    return choice.runtime
+
+
+def _simulated() -> "Runtime":
     from kohort.node.runtimes.simulated import SimulatedRuntime
 
     return SimulatedRuntime()

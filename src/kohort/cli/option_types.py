@@ -90,3 +90,19 @@ def _check_keys(option: str, given: Mapping[str, str]) -> None:
     for name in given:
         if problems := qualified_name(name):
             raise BadOption(f"{option}: {name!r} is no name: {problems[0]}")
+
+
+runtime_endpoint = click.option(
+    "--runtime-endpoint",
+    default="",
+    metavar="unix://PATH",
+    help="Socket of the container runtime.  [default: where containerd and CRI-O have it]",
+)
+share_runtime = click.option(
+    "--share-runtime", is_flag=True, help="Use a container runtime in which other agents have pods; never a kubelet's."
+)
+registry_credentials = click.option(
+    "--registry-credentials",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file with credentials for registries, as docker login writes it.",
+)

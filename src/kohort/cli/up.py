@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -52,6 +53,16 @@ DEFAULT_PORT = 6443
     show_default=True,
     help="Whether the size of sets without resizePolicy may change: Recreate rolls their groups.",
 )
+@click.option(
+    "--runtime",
+    type=click.Choice(["auto", "cri", "process"]),
+    default="auto",
+    show_default=True,
+    help="What runs containers: a container runtime of this machine (cri), processes, or the former if there is one.",
+)
+@option_types.runtime_endpoint
+@option_types.share_runtime
+@option_types.registry_credentials
 @click.option("--detach", is_flag=True, help="Run in the background; return when the cluster is ready.")
 @click.option(
     "--simulated-nodes",
@@ -85,6 +96,10 @@ def command(
     kubeconfig: Path | None,
     feature_gates: str,
     default_resize_policy: str,
+    runtime: str,
+    runtime_endpoint: str,
+    share_runtime: bool,
+    registry_credentials: Path | None,
     detach: bool,
     simulated_nodes: int,
     simulated_capacity: str,
@@ -100,6 +115,13 @@ def command(
             simulation = {"nodes": simulated_nodes, "start_latency": simulated_start}
             simulation |= _nodes(simulated_capacity, simulated_labels, simulated_topology)
         options = _options(data, host, port, parts, kubeconfig, simulation, feature_gates, default_resize_policy)
+        options = replace(
+            options,
+            runtime=runtime,
+            runtime_endpoint=runtime_endpoint,
+            share_runtime=share_runtime,
+            registry_credentials=registry_credentials,
+        )
         if detach:
             server, note = detached.start(data, _arguments(data))
             _show(server, data.export if options.is_cluster else "", note)
@@ -126,7 +148,11 @@ def _arguments(data: DataDirectory) -> list[str]:
     }
     words = ["up", "--data-dir", str(data.path)]
     for name, value in options.items():
-        words += [f"--{name.replace('_', '-')}", str(value)]
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words += [option] if value else []
+        else:
+            words += [option, str(value)]
     return words
 
 

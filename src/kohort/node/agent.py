@@ -5,6 +5,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from kohort.node.container_starter import ContainerStarter
 from kohort.node.container_stopper import ContainerStopper
 from kohort.node.eviction import EvictionManager
 from kohort.node.heartbeat import Heartbeat
+from kohort.node.images import DirectoryImages
 from kohort.node.launch_builder import LaunchBuilder
 from kohort.node.machine_info import Machine
 from kohort.node.metrics import NodeMetrics
@@ -38,7 +40,8 @@ from kohort.node.resize.actuation import Actuator, CgroupActuator, RecordOnlyAct
 from kohort.node.resize.allocation import Allocations
 from kohort.node.resize.pod_resize import PodResize
 from kohort.node.resize.queue import ResizeQueue
-from kohort.node.runtimes.interface import Instance, Runtime, parse_container_key
+from kohort.node.runtimes.interface import ImageSource, Instance, Runtime, parse_container_key
+from kohort.node.security_context import unenforced, unenforced_by_runtime
 from kohort.node.status_reporter import StatusReporter
 from kohort.node.volumes import ConfigSources, PodVolumes
 from kohort.objects.core import Node, Service
@@ -99,7 +102,7 @@ class Agent:
 
         machine = Machine.measure(options.name, options.directory, options.api_server, options.capacity)
         reason = "" if cgroups is not None else options.no_limits_reason
-        self.state = NodeState(machine, runtime.name, options.gates, reason)
+        self.state = NodeState(machine, runtime.name, options.gates, reason, runtime.version or "1")
         self.pods = PodRegistry(bound)
         self.files = PodFiles(options.directory)
         self.cgroups = cgroups
@@ -126,7 +129,8 @@ class Agent:
         )
         sources, images = ConfigSources(manager.client), options.directory / "images"
         self._volumes = PodVolumes(manager.client, sources, machine, images)
-        self._launches = LaunchBuilder(machine, self.files, images, sources, self.names, api_server)
+        self._launches = LaunchBuilder(machine, self.files, sources, self.names, api_server)
+        self._images: ImageSource = runtime.images if runtime.images is not None else DirectoryImages(images)
 
         identity = single_agent_lock.identity(options.directory)
         self.heartbeat = Heartbeat(manager.client, self.state, identity, options.labels, self.recorder)
@@ -140,6 +144,8 @@ class Agent:
         self._controller.watches(self.pods.bound, when=_needs_sync)
         self.pods.bound.on_change(self._notice_readiness)
         self.runtime.on_exit(self._container_exited)
+        self.runtime.on_sandbox_lost(self._sandbox_lost)
+        self.runtime.on_change(self._runtime_changed)
         manager.prepare(self._recover)
         manager.prepare(self.names.start)
         manager.background("node-names", self.names.run)
@@ -182,11 +188,20 @@ class Agent:
         return requeue
 
     def _new_worker(self, pod: NodePod) -> PodWorker:
-        record = PodRecord(pod, self._instances, self.allocations, self.recorder, self._controller.enqueue)
+        fields = unenforced(pod, root=os.geteuid() == 0) if self.runtime.images is None else unenforced_by_runtime(pod)
+        record = PodRecord(pod, self._instances, self.allocations, self.recorder, self._controller.enqueue, fields)
         stopper = ContainerStopper(record, self.runtime)
-        sandbox = PodSandbox(record, self.network, self._volumes, self.cgroups, self.files)
+        sandbox = PodSandbox(record, self.network, self._volumes, self.cgroups, self.files, self.runtime)
         starter = ContainerStarter(
-            record, sandbox, stopper, self.runtime, self._launches, self.allocations, self.cgroups, self.files
+            record,
+            sandbox,
+            stopper,
+            self.runtime,
+            self._launches,
+            self.allocations,
+            self.cgroups,
+            self.files,
+            self._images,
         )
         resize = PodResize(record, stopper, self.allocations, self._actuator, self.resizes, self.state, self.metrics)
         reporter = StatusReporter(record, self.client, self.state, self.allocations, self.cgroups, self.files)
@@ -221,6 +236,18 @@ class Agent:
         for worker in self._workers.values():
             if worker.record.uid == uid:
                 worker.container_exited(instance)
+
+    def _sandbox_lost(self, uid: str) -> None:
+        for worker in self._workers.values():
+            if worker.record.uid == uid:
+                worker.sandbox_lost()
+
+    def _runtime_changed(self) -> None:
+        self.state.runtime_problem = self.runtime.problem or self.runtime.network_problem
+        self.heartbeat.changed()
+        if not self.state.runtime_problem:
+            for worker in self._workers.values():
+                worker.record.wake()
 
     async def _retry_resizes(self) -> None:
         while True:
@@ -260,6 +287,9 @@ class Agent:
                     await self.runtime.stop(id, 0.0)
                 else:
                     await self.runtime.remove(id)
+        for uid in await self.runtime.pods():
+            if uid not in self.pods.known():
+                await self.runtime.remove_pod(uid)
         if self.cgroups is not None:
             for uid, path in self.cgroups.pods().items():
                 if uid not in self.pods.known():

@@ -2,7 +2,7 @@
 
 from kohort.node.pod_record import PodRecord
 from kohort.node.probes import Execute
-from kohort.node.runtimes.interface import CannotStart, Runtime, command_in, output_of
+from kohort.node.runtimes.interface import CannotStart, Runtime, command_in
 
 CANNOT_EXECUTE = 126
 """The exit code that shells use for a command that cannot be run."""
@@ -17,9 +17,8 @@ def executor(record: PodRecord, runtime: Runtime, container: str) -> Execute:
             return CANNOT_EXECUTE, b"the container is not running"
         inside = command_in(launch, f"{run.instance.id}_x", command, stdin=False, tty=False)
         try:
-            session = await runtime.execute(run.instance.id, inside)
+            return await runtime.run_command(run.instance.id, inside)
         except CannotStart as problem:
             return CANNOT_EXECUTE, str(problem).encode()
-        return await output_of(session)
 
     return execute

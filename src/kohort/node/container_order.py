@@ -48,6 +48,8 @@ class ContainerRun(msgspec.Struct):
     """Why it could not be started: a reason that clients know."""
     waiting_message: str = ""
     stopping: bool = False
+    outdated: bool = False
+    """It ran in namespaces of the pod that are gone: init containers run again."""
     termination_message: str = ""
 
     def begin(self, instance: Instance, attempt: int, now: float) -> None:
@@ -55,7 +57,12 @@ class ContainerRun(msgspec.Struct):
         self.previous, self.instance = self.instance, instance
         self.attempt, self.begun_at, self.restart_due = attempt, now, None
         self.waiting_reason, self.waiting_message, self.termination_message = "", "", ""
-        self.ready, self.started, self.post_start_done = False, False, True
+        self.ready, self.started, self.post_start_done, self.outdated = False, False, True, False
+
+    @property
+    def begun(self) -> bool:
+        """It was started in the present namespaces of the pod."""
+        return self.attempt >= 0 and not self.outdated
 
     @property
     def running(self) -> bool:
@@ -93,7 +100,7 @@ def next_starts(
         if runs[container.name].attempt < 0:
             _restart(steps, container, runs[container.name], now)
     mains = spec.containers or ()
-    begun = any(runs[each.name].attempt >= 0 for each in mains)
+    begun = any(runs[each.name].begun for each in mains)
     for container in spec.init_containers:
         run = runs[container.name]
         if container.sidecar:
@@ -147,7 +154,7 @@ def _progress(
 
 def uninitialized(spec: NodePodSpec, runs: Mapping[str, ContainerRun]) -> list[str]:
     """Init containers that are not through yet; none once a main container has started."""
-    if any(runs[each.name].attempt >= 0 for each in spec.containers or ()):
+    if any(runs[each.name].begun for each in spec.containers or ()):
         return []
     return [
         each.name
@@ -161,7 +168,7 @@ def uninitialized(spec: NodePodSpec, runs: Mapping[str, ContainerRun]) -> list[s
 
 
 def _init_passed(steps: NextStarts, spec: NodePodSpec, container: NodeContainer, run: ContainerRun, now: float) -> bool:
-    if run.attempt < 0:
+    if run.attempt < 0 or (run.outdated and run.ended):
         _restart(steps, container, run, now)
         return False
     if run.running:

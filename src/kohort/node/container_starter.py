@@ -13,6 +13,7 @@ from kohort.node.container_environment import ConfigProblem
 from kohort.node.container_exec import executor
 from kohort.node.container_order import ContainerRun
 from kohort.node.container_stopper import ContainerStopper
+from kohort.node.image_config import Image
 from kohort.node.images import NoImage
 from kohort.node.launch_builder import LaunchBuilder, SandboxPaths
 from kohort.node.pod_files import PodFiles
@@ -22,9 +23,21 @@ from kohort.node.pod_sandbox import PodSandbox
 from kohort.node.probes import ProbeFailure, ProbeRunner
 from kohort.node.resize.allocation import Allocations
 from kohort.node.resource_views import figures_of
-from kohort.node.runtimes.interface import CannotStart, ContainerKey, Instance, Launch, Runtime
+from kohort.node.runtimes.interface import (
+    CannotCreate,
+    CannotStart,
+    ContainerKey,
+    ImageBeingPulled,
+    ImageRequest,
+    ImageSource,
+    Instance,
+    Launch,
+    Runtime,
+)
 from kohort.node.volumes import MountProblem
 from kohort.objects.node_pods import NodeContainer, NodePod
+from kohort.resources import container_cgroup
+from kohort.resources.cgroups import container_memory_files
 
 ERROR_SECONDS = 10.0
 
@@ -40,10 +53,12 @@ class ContainerStarter:
         allocations: Allocations,
         cgroups: Cgroups | None,
         files: PodFiles,
+        images: ImageSource,
     ) -> None:
         self._record = record
         self._sandbox = sandbox
         self._stopper = stopper
+        self._images = images
         self._runtime = runtime
         self._launches = launches
         self._allocations = allocations
@@ -56,11 +71,13 @@ class ContainerStarter:
         attempt = run.attempt + 1
         try:
             launch, instance = await self._launch(allocated, container, attempt)
+        except ImageBeingPulled:
+            return
         except (ConfigProblem, MountProblem) as problem:
             return self._cannot_start(run, "CreateContainerConfigError", str(problem), now)
         except NoImage as problem:
-            return self._no_image(run, container, str(problem), now)
-        except InvalidContainer as problem:
+            return self._no_image(run, container, problem, now)
+        except (InvalidContainer, CannotCreate) as problem:
             return self._cannot_start(run, "CreateContainerError", str(problem), now)
         except (CannotStart, OSError) as problem:
             return self._cannot_start(run, "RunContainerError", str(problem), now)
@@ -68,7 +85,8 @@ class ContainerStarter:
         run.begin(instance, attempt, now)
         record.launches[container.name] = launch
         record.exits[instance.id] = asyncio.Event()
-        record.event("Normal", "Pulled", f'Container image "{container.image}" already present on machine')
+        if self._runtime.images is None:
+            record.event("Normal", "Pulled", f'Container image "{container.image}" already present on machine')
         record.event("Normal", "Created", f"Container created: {container.name}")
         if instance.problem:
             return self._failed_at_start(run, instance)
@@ -78,16 +96,29 @@ class ContainerStarter:
         self._run_hook_and_probes(container, run)
 
     async def _launch(self, allocated: NodePod, container: NodeContainer, attempt: int) -> tuple[Launch, Instance]:
-        cgroup = ""
-        if self._cgroups is not None:
-            cgroup = str(self._cgroups.create_container(allocated, container_of(allocated, container.name)))
-        sandbox = self._sandbox_paths(self._record.volumes or {}, cgroup)
-        launch = await self._launches.build(allocated, container, attempt, sandbox)
+        image = await self._images.ensure(self._image_request(container, attempt))
+        if self._cgroups is not None and not self._runtime.makes_cgroups:
+            self._cgroups.create_container(allocated, container_of(allocated, container.name))
+        sandbox = self._sandbox_paths(allocated, container.name, self._record.volumes or {})
+        launch = await self._launches.build(allocated, container, attempt, sandbox, image)
         self._record_actuated(allocated, container.name)
         return launch, await self._runtime.start(launch)
 
-    def _sandbox_paths(self, volumes: dict[str, str], cgroup: str) -> SandboxPaths:
-        return SandboxPaths(self._record.address, self._record.netns, volumes, cgroup)
+    def _image_request(self, container: NodeContainer, attempt: int) -> ImageRequest:
+        return ImageRequest(self._record.pod, container, attempt, self._record.event, self._record.wake)
+
+    def _sandbox_paths(self, allocated: NodePod, name: str, volumes: dict[str, str]) -> SandboxPaths:
+        """Either the agent makes the container's cgroup, or the runtime, which is told what it should hold."""
+        record, cgroups = self._record, self._cgroups
+        if cgroups is None:
+            return SandboxPaths(record.address, record.netns, volumes, "")
+        if not self._runtime.makes_cgroups:
+            cgroup = str(cgroups.pod_of(allocated) / name)
+            return SandboxPaths(record.address, record.netns, volumes, cgroup)
+        values = container_cgroup(allocated, container_of(allocated, name), cgroups.settings)
+        files = container_memory_files(cgroups.settings)
+        grouped = {"memory.oom.group": files["memory.oom.group"]}  # swap is limited with the memory itself
+        return SandboxPaths(record.address, record.netns, volumes, "", values, grouped)
 
     def _record_actuated(self, allocated: NodePod, name: str) -> None:
         """Before the start: an agent that takes over after a crash must not restart the container for a resize with
@@ -119,8 +150,10 @@ class ContainerStarter:
         self._record.exits[instance.id].set()
         self._record.wake()
 
-    def _no_image(self, run: ContainerRun, container: NodeContainer, message: str, now: float) -> None:
-        record, image = self._record, container.image
+    def _no_image(self, run: ContainerRun, container: NodeContainer, problem: NoImage, now: float) -> None:
+        record, image, message = self._record, container.image, str(problem)
+        if problem.reason != "ErrImagePull":
+            return self._cannot_start(run, problem.reason, message, now, event=problem.reason)
         if container.image_pull_policy == "Never":
             message = f'Container image "{image}" is not present with pull policy of Never'
             return self._cannot_start(run, "ErrImageNeverPull", message, now, event="ErrImageNeverPull")
@@ -172,10 +205,16 @@ class ContainerStarter:
         with contextlib.suppress(ConfigProblem, NoImage, MountProblem, InvalidContainer, OSError):
             await self._sandbox.set_up_network()
             volumes = await self._sandbox.prepare_volumes(record.pod)
-            cgroup = str(self._cgroups.pod_of(record.pod) / container.name) if self._cgroups is not None else ""
+            allocated, image = record.allocated(), await self._rebuilt_image(container, run)
             record.launches[container.name] = await self._launches.build(
-                record.allocated(), container, run.attempt, self._sandbox_paths(volumes, cgroup)
+                allocated, container, run.attempt, self._sandbox_paths(allocated, container.name, volumes), image
             )
+
+    async def _rebuilt_image(self, container: NodeContainer, run: ContainerRun) -> Image:
+        """A runtime with images of its own needs to know nothing of them to run a command in a container."""
+        if self._runtime.images is not None:
+            return Image(reference=container.image)
+        return await self._images.ensure(self._image_request(container, run.attempt))
 
     # Hooks and probes
 

@@ -22,6 +22,7 @@ STATUS_SECONDS = 300.0
 LEAVING_SECONDS = 2.0
 NEWS = {
     ("Ready", "True"): "NodeReady",
+    ("Ready", "False"): "NodeNotReady",
     ("MemoryPressure", "True"): "NodeHasInsufficientMemory",
     ("MemoryPressure", "False"): "NodeHasSufficientMemory",
     ("DiskPressure", "True"): "NodeHasDiskPressure",

@@ -35,12 +35,14 @@ class ImageConfig(msgspec.Struct, frozen=True):
 
 
 class Image(msgspec.Struct, frozen=True):
-    """A root directory (empty for the machine's own), its configuration and its users."""
+    """A root directory (empty for the machine's own), its configuration and its users. An image of a runtime that has
+    images of its own has a `reference` instead, and of its configuration only the user is known."""
 
     root: str = ""
     config: ImageConfig = ImageConfig()
     passwd: str = ""
     group: str = ""
+    reference: str = ""
 
 
 class _ImagePart(msgspec.Struct, rename="pascal"):

@@ -9,13 +9,21 @@
 `image_config` reads the configuration of an image.
 """
 
+import asyncio
 from pathlib import Path
 
+from kohort.node.image_config import Image, read_image
+from kohort.node.runtimes.interface import ImageRequest
 from kohort.rules.host_images import HOST_IMAGE, image_name, is_machine_root, leaves_images
 
 
 class NoImage(Exception):
-    """This node does not have the image."""
+    """This node does not have the image and cannot get it. `reason` is one that clients know; a back-off is up to the
+    agent."""
+
+    def __init__(self, message: str, reason: str = "ErrImagePull") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 def directory_of(image: str, images: Path) -> Path | None:
@@ -36,3 +44,14 @@ def directory_of(image: str, images: Path) -> Path | None:
         f'failed to find image "{image}": this node runs local root directories only; '
         f"use the image {HOST_IMAGE!r} or put a root file system into {images / name}"
     )
+
+
+class DirectoryImages:
+    """The images of a node as the runtimes without images of their own get them."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    async def ensure(self, request: ImageRequest) -> Image:
+        name = request.container.image
+        return await asyncio.to_thread(lambda: read_image(directory_of(name, self._directory)))

@@ -1,6 +1,5 @@
 """From the spec of a container to what the runtime is asked to start."""
 
-import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,20 +7,19 @@ from pathlib import Path
 import msgspec
 
 from kohort.node.api_server_address import ApiServerAddress
-from kohort.node.container_environment import command_line, environment, service_environment
-from kohort.node.image_config import read_image
-from kohort.node.images import directory_of
+from kohort.node.container_environment import command_line, environment, expanded, service_environment
+from kohort.node.image_config import Image
 from kohort.node.machine_info import Machine
 from kohort.node.names.etc_hosts import write_hosts
 from kohort.node.names.name_directory import NameDirectory
 from kohort.node.pod_files import PodFiles
 from kohort.node.pod_hostname import InvalidContainer, kernel_name_of
 from kohort.node.runtimes.interface import ContainerKey, Launch, Mount
-from kohort.node.security_context import rights_of
+from kohort.node.security_context import container_security, rights_of
 from kohort.node.volumes import ConfigSources, mounts_of
 from kohort.objects.core import Service
 from kohort.objects.node_pods import NodeContainer, NodePod
-from kohort.resources import oom_score_adj
+from kohort.resources import CgroupValues, oom_score_adj
 from kohort.rules import safe_sysctls
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -34,7 +32,10 @@ class SandboxPaths(msgspec.Struct, frozen=True):
     netns: str
     volumes: dict[str, str]
     cgroup: str
-    """Of the container; empty if this node has no cgroups."""
+    """Of the container; empty if this node has no cgroups, or the runtime makes it."""
+    resources: CgroupValues | None = None
+    """For a runtime that makes the container's cgroup."""
+    cgroup_files: dict[str, str] = {}
 
 
 class LaunchBuilder:
@@ -42,15 +43,13 @@ class LaunchBuilder:
         self,
         machine: Machine,
         files: PodFiles,
-        images: Path,
         sources: ConfigSources,
         names: NameDirectory,
         api_server: ApiServerAddress,
     ) -> None:
-        """`images` is the directory of images; `sources` gives ConfigMaps and Secrets for the environment."""
+        """`sources` gives ConfigMaps and Secrets for the environment."""
         self._machine = machine
         self._files = files
-        self._images = images
         self._sources = sources
         self._names = names
         self._api_server = api_server
@@ -61,10 +60,12 @@ class LaunchBuilder:
         container: NodeContainer,
         attempt: int,
         sandbox: SandboxPaths,
+        image: Image,
     ) -> Launch:
-        """`pod` is the allocated one. Raises ConfigProblem, NoImage, MountProblem, InvalidContainer."""
-        image = await asyncio.to_thread(lambda: read_image(directory_of(container.image, self._images)))
+        """`pod` is the allocated one. Raises ConfigProblem, MountProblem, InvalidContainer."""
         env = await self._environment(pod, container, sandbox.address)
+        if image.reference:
+            return self._image_launch(pod, container, attempt, sandbox, image, env)
         command = command_line(container, env, image.config.entrypoint, image.config.command)
         if not command:
             raise InvalidContainer("no command specified, and the image has none of its own")
@@ -96,6 +97,41 @@ class LaunchBuilder:
             hostname="" if pod.spec.host_network else name,
             **msgspec.structs.asdict(rights),
             oom_score_adj=oom_score_adj(pod, container, self._machine.memory) if os.geteuid() == 0 else None,
+            stdin=container.stdin,
+            stdin_once=container.stdin_once,
+            tty=container.tty,
+        )
+
+    def _image_launch(
+        self,
+        pod: NodePod,
+        container: NodeContainer,
+        attempt: int,
+        sandbox: SandboxPaths,
+        image: Image,
+        env: dict[str, str],
+    ) -> Launch:
+        """For a runtime with images of its own, which completes command, environment and directory from the image."""
+        uid = pod.metadata.uid
+        return Launch(
+            str(ContainerKey(uid, container.name, attempt)),
+            tuple(expanded(word, env) for word in container.command),
+            env,
+            args=tuple(expanded(word, env) for word in container.args),
+            directory=container.working_dir,
+            image=image.reference,
+            image_name=container.image,
+            log=str(self._files.log(uid, container.name, attempt)),
+            mounts=(
+                *mounts_of(pod, container, sandbox.volumes, env),
+                *self._own_files(pod, container, attempt, sandbox.address),
+            ),
+            security=container_security(pod, container, image),
+            resources=sandbox.resources,
+            cgroup_files=sandbox.cgroup_files,
+            stop_signal=container.lifecycle.stop_signal if container.lifecycle is not None else "",
+            shares_processes_of=container.target_container_name,
+            oom_score_adj=oom_score_adj(pod, container, self._machine.memory),
             stdin=container.stdin,
             stdin_once=container.stdin_once,
             tty=container.tty,

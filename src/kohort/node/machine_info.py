@@ -124,7 +124,7 @@ def node_status(
         "nodeInfo": {
             "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
             "bootID": _file("/proc/sys/kernel/random/boot_id"),
-            "containerRuntimeVersion": f"{runtime}://1",
+            "containerRuntimeVersion": runtime,
             "kernelVersion": platform.release(),
             "kubeProxyVersion": "",
             "kubeletVersion": KUBELET_VERSION,
@@ -136,8 +136,8 @@ def node_status(
     }
 
 
-def node_conditions(now: str, *, pressure: Pressure, unlimited: str = "") -> list[JsonObject]:
-    """`unlimited` says why limits of pods are not enforced, if they are not."""
+def node_conditions(now: str, *, pressure: Pressure, unlimited: str = "", problem: str = "") -> list[JsonObject]:
+    """`unlimited` says why limits of pods are not enforced, if they are not; `problem` why no pod can run, if so."""
 
     def condition(type: str, status: bool, reason: str, message: str) -> JsonObject:
         return {
@@ -172,7 +172,9 @@ def node_conditions(now: str, *, pressure: Pressure, unlimited: str = "") -> lis
         condition("DiskPressure", pressure.disk, *disk),
         condition("PIDPressure", pressure.pids, *pids),
         condition("ResourcesEnforced", not unlimited, *enforced),
-        condition("Ready", True, "KubeletReady", "kubelet is posting ready status"),
+        condition("Ready", False, "KubeletNotReady", problem)
+        if problem
+        else condition("Ready", True, "KubeletReady", "kubelet is posting ready status"),
     ]
 
 

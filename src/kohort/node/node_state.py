@@ -10,8 +10,13 @@ from kohort.rules.resize_decision import NodeFacts
 
 
 class NodeState:
-    def __init__(self, machine: Machine, runtime: str, gates: NodeGates, no_limits_reason: str) -> None:
+    def __init__(
+        self, machine: Machine, runtime: str, gates: NodeGates, no_limits_reason: str, runtime_version: str = "1"
+    ) -> None:
         """`runtime` is its name; `no_limits_reason` says why limits of pods are not enforced, empty if they are."""
+        self._runtime_version = runtime_version
+        self.runtime_problem = ""
+        """Why no pod can run now."""
         self.machine = machine
         self.gates = gates
         self.pressure = Pressure()
@@ -39,9 +44,12 @@ class NodeState:
     def status(self) -> JsonObject:
         """The status of the node object, except its conditions."""
         features = self.gates.declared(limits=self.enforces_limits)
+        runtime = f"{self._runtime}://{self._runtime_version}"
         return machine_info.node_status(
-            self.hostname, self.machine.capacity, self.machine.address, self.port, self._runtime, features
+            self.hostname, self.machine.capacity, self.machine.address, self.port, runtime, features
         )
 
     def conditions(self, now: str) -> list[JsonObject]:
-        return machine_info.node_conditions(now, pressure=self.pressure, unlimited=self._no_limits_reason)
+        return machine_info.node_conditions(
+            now, pressure=self.pressure, unlimited=self._no_limits_reason, problem=self.runtime_problem
+        )

@@ -20,8 +20,11 @@ class PodFiles:
     def volumes(self, uid: str) -> Path:
         return self.pod(uid) / "volumes"
 
+    def logs(self, uid: str) -> Path:
+        return self.pod(uid) / "logs"
+
     def log(self, uid: str, container: str, attempt: int) -> Path:
-        return self.pod(uid) / "logs" / container / f"{attempt}.log"
+        return self.logs(uid) / container / f"{attempt}.log"
 
     def termination_message(self, uid: str, container: str, attempt: int) -> Path:
         return self.pod(uid) / "messages" / container / str(attempt)

@@ -11,7 +11,7 @@ from kohort.node.address_blocks import NoFreeBlock
 from kohort.node.api_server_address import ApiServerAddress
 from kohort.node.host_ports import HostPorts
 from kohort.node.pod_addresses import AddressBook
-from kohort.node.pod_network_namespaces import NetworkNamespaces
+from kohort.node.pod_network_namespaces import NetworkNamespaces, raise_loopback, same_namespace
 from kohort.node.pod_record import PodRecord
 from kohort.node.service_network import ServiceNetwork
 from kohort.objects.node_pods import NodePod
@@ -59,6 +59,29 @@ def _routed_addresses(seed: str, record: Path) -> AddressBook | None:
         return None
 
 
+class AdoptedNetworks:
+    """Connects network namespaces that a container runtime makes: what its CNI plugin asks for."""
+
+    def __init__(self, plan: AddressPlan) -> None:
+        self._plan = plan
+
+    def connect(self, uid: str, namespace: str) -> str:
+        """Returns the address of the pod. Raises OSError."""
+        if self._plan.namespaces is None:
+            raise OSError("pods of this node share the network of the machine")
+        address = self._plan.pods.take(uid, "")
+        self._plan.namespaces.adopt(uid, namespace, address)
+        return address
+
+    def disconnect(self, uid: str, namespace: str) -> None:
+        """A namespace of an earlier sandbox of the pod is not the one that the pod has now."""
+        if self._plan.namespaces is not None and same_namespace(self._plan.namespaces.path(uid), namespace):
+            self._plan.namespaces.remove(uid)
+
+    def raise_loopback(self, namespace: str) -> None:
+        raise_loopback(namespace)
+
+
 class PodNetwork:
     def __init__(self, host: str, plan: AddressPlan, api_server: ApiServerAddress) -> None:
         """`host` is the address of the machine."""
@@ -66,6 +89,11 @@ class PodNetwork:
         self._plan = plan
         self._api_server = api_server
         self._host_ports = HostPorts() if plan.namespaces is not None else None
+
+    @property
+    def has_own_networks(self) -> bool:
+        """Whether every pod has a network of its own, unless it asks for the machine's."""
+        return self._plan.namespaces is not None
 
     def take_address(self, pod: NodePod) -> str:
         """The address of a pod; the same as before if it had one."""

@@ -112,6 +112,27 @@ class NetworkNamespaces:
 
         return await asyncio.open_connection(sock=await asyncio.to_thread(in_thread, inside))
 
+    def adopt(self, uid: str, source: str, address: str) -> None:
+        """Take a namespace that a container runtime has made for the network of a pod, and connect it. Raises
+        OSError."""
+        path = self.path(uid)
+        if same_namespace(path, source):
+            self.restore(uid, address)
+            return
+        self.remove(uid)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        self._in_progress.add(uid)
+        try:
+            if _libc.mount(os.fsencode(source), os.fsencode(path), None, MS_BIND, None) != 0:
+                raise OSError(ctypes.get_errno(), f"cannot keep the network namespace {source}")
+            in_thread(lambda: _connect_to_machine(path, address))
+        except BaseException:
+            self.remove(uid)
+            raise
+        finally:
+            self._in_progress.discard(uid)
+
     def remove(self, uid: str) -> None:
         relay = self._relays.pop(uid, None)
         if relay is not None:
@@ -141,6 +162,25 @@ class NetworkNamespaces:
             for path in list(self._directory.iterdir()):
                 if path.name not in but:
                     self.remove(path.name)
+
+
+def same_namespace(path: Path, other: str) -> bool:
+    try:
+        return _is_namespace(path) and path.stat().st_ino == os.stat(other).st_ino
+    except OSError:
+        return False
+
+
+def raise_loopback(namespace: str) -> None:
+    """Switch on the loopback interface of a namespace. Raises OSError."""
+    from pyroute2 import IPRoute
+
+    def inside() -> None:
+        enter_namespace(namespace, CLONE_NEWNET)
+        with IPRoute() as pod:
+            pod.link("set", index=1, state="up")
+
+    in_thread(inside)
 
 
 def _is_namespace(path: Path) -> bool:

@@ -10,7 +10,6 @@
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine, Mapping
 
 from kohort.kube import clock
@@ -21,7 +20,6 @@ from kohort.node.container_order import ContainerRun
 from kohort.node.probes import ProbeRunner
 from kohort.node.resize.allocation import Allocations
 from kohort.node.runtimes.interface import Instance, Launch, parse_container_key
-from kohort.node.security_context import unenforced
 from kohort.objects.node_pods import NodeContainer, NodePod
 from kohort.rules.resize_conditions import Note, ResizeState
 
@@ -37,9 +35,10 @@ class PodRecord:
         allocations: Allocations,
         recorder: EventRecorder,
         enqueue: Callable[[Key, float], None],
+        unenforced: tuple[str, ...] = (),
     ) -> None:
         """`instances` are containers that an earlier agent has started; `enqueue` has a pod reconciled again in so many
-        seconds."""
+        seconds; `unenforced` are fields of the pod that the node does not enforce."""
         self.pod = pod
         self.uid = pod.metadata.uid
         self.key = Key(pod.metadata.namespace, pod.metadata.name)
@@ -61,7 +60,7 @@ class PodRecord:
         self.volumes: dict[str, str] | None = None
         """Where each volume is, once all are there."""
         self.started_at = pod.status.start_time or clock.timestamp()
-        self.unenforced = unenforced(pod, root=os.geteuid() == 0)
+        self.unenforced = unenforced
         self._allocations = allocations
         self._recorder = recorder
         self._enqueue = enqueue

@@ -7,10 +7,12 @@ from kohort.node import emptydir
 from kohort.node.cgroups import Cgroups
 from kohort.node.launch_builder import LaunchBuilder
 from kohort.node.pod_files import PodFiles
+from kohort.node.pod_hostname import kernel_name_of
 from kohort.node.pod_network import PodNetwork
-from kohort.node.pod_record import PodRecord
+from kohort.node.pod_record import PodRecord, containers_of
+from kohort.node.runtimes.interface import PodSandboxSpec, Runtime
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem, PodVolumes
-from kohort.objects.node_pods import NodePod
+from kohort.objects.node_pods import NodePod, PodSecurityContext
 
 
 class PodSandbox:
@@ -21,29 +23,40 @@ class PodSandbox:
         volumes: PodVolumes,
         cgroups: Cgroups | None,
         files: PodFiles,
+        runtime: Runtime,
     ) -> None:
         self._record = record
         self._network = network
         self._volumes = volumes
         self._cgroups = cgroups
         self._files = files
+        self._runtime = runtime
         self._mounted_at = 0.0
         self._removed = False
 
     async def prepare(self, allocated: NodePod, now: float) -> None:
-        """Make what is missing, and bring the content of volumes up to date. Raises MountProblem."""
+        """Make what is missing, and bring the content of volumes up to date. Raises MountProblem, CannotStart."""
         record = self._record
         self.take_address()
+        if self._cgroups is not None:
+            self._cgroups.ensure_pod(allocated)
+        await self._runtime.prepare_pod(self._spec(allocated))
         await self.set_up_network()
         try:
             await self._network.open_host_ports(record.pod, record.address)
         except OSError as problem:
             raise MountProblem(f"failed to open a host port: {problem}") from problem
-        if self._cgroups is not None:
-            self._cgroups.ensure_pod(allocated)
         if record.volumes is None or now - self._mounted_at >= REFRESH_SECONDS:
             await self._mount(allocated)
             self._mounted_at = now
+
+    def _spec(self, pod: NodePod) -> PodSandboxSpec:
+        return sandbox_spec(
+            pod,
+            log_directory=str(self._files.logs(self._record.uid)),
+            cgroup=str(self._cgroups.pod_of(pod)) if self._cgroups is not None else "",
+            own_network=self._network.has_own_networks,
+        )
 
     async def _mount(self, allocated: NodePod) -> None:
         """Volumes that are there already stay as they are if they cannot be brought up to date: the pod runs on."""
@@ -81,6 +94,7 @@ class PodSandbox:
 
     async def release(self) -> None:
         """A pod that has ended keeps only its logs, and its volumes on the disk, until it is deleted."""
+        await self._runtime.stop_pod(self._record.uid)
         if self._cgroups is not None:
             await asyncio.to_thread(self._cgroups.remove, self._cgroups.pod_of(self._record.pod))
         self._network.release(self._record.uid)
@@ -90,4 +104,33 @@ class PodSandbox:
         """Remove everything of the pod."""
         self._removed = True
         await self.release()
+        await self._runtime.remove_pod(self._record.uid)
         await asyncio.to_thread(shutil.rmtree, self._files.pod(self._record.uid), True)
+
+
+def sandbox_spec(pod: NodePod, *, log_directory: str, cgroup: str, own_network: bool) -> PodSandboxSpec:
+    """What the runtime makes before the first container. Raises InvalidContainer for a host name that is too long."""
+    spec, context = pod.spec, pod.spec.security_context or PodSecurityContext()
+    fs_group = () if context.fs_group is None else (context.fs_group,)
+    host_network = spec.host_network or not own_network
+    return PodSandboxSpec(
+        uid=pod.metadata.uid,
+        name=pod.metadata.name,
+        namespace=pod.metadata.namespace,
+        hostname="" if spec.host_network else kernel_name_of(pod),
+        labels=dict(pod.metadata.labels),
+        annotations=dict(pod.metadata.annotations),
+        log_directory=log_directory,
+        cgroup=cgroup,
+        sysctls={each.name: each.value for each in context.sysctls},
+        host_network=host_network,
+        host_pid=spec.host_pid,
+        host_ipc=spec.host_ipc,
+        shared_processes=bool(spec.share_process_namespace),
+        privileged=any(
+            each.security_context is not None and each.security_context.privileged for each in containers_of(pod)
+        ),
+        uid_of_user=context.run_as_user,
+        gid_of_user=context.run_as_group,
+        groups=(*fs_group, *context.supplemental_groups),
+    )

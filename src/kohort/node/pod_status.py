@@ -171,8 +171,8 @@ def _observed(report: Report, container: NodeContainer) -> ContainerObservation:
         container.image,
         _state(report, run, container, message),
         last,
-        container_id=report.scheme + run.instance.id if run.instance is not None else "",
-        image_id=f"{report.scheme}{container.image}" if run.instance is not None else "",
+        container_id=_container_id(report.scheme, run.instance) if run.instance is not None else "",
+        image_id=run.instance.image_id or f"{report.scheme}{container.image}" if run.instance is not None else "",
         restarts=max(run.attempt, 0),
     )
 
@@ -231,6 +231,10 @@ def _terminated(instance: Instance, scheme: str, message: str = "") -> Terminate
         reason,
         instance.started,
         instance.ended or instance.started,
-        scheme + instance.id,
+        _container_id(scheme, instance),
         message,
     )
+
+
+def _container_id(scheme: str, instance: Instance) -> str:
+    return scheme + (instance.runtime_id or instance.id)

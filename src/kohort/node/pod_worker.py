@@ -26,12 +26,13 @@ from kohort.kube.resources import PODS
 from kohort.node import container_order
 from kohort.node.container_starter import ERROR_SECONDS, ContainerStarter
 from kohort.node.container_stopper import ContainerStopper
+from kohort.node.pod_hostname import InvalidContainer
 from kohort.node.pod_record import PodRecord
 from kohort.node.pod_sandbox import PodSandbox
 from kohort.node.pod_status import EVICTED
 from kohort.node.resize.pod_resize import PodResize
 from kohort.node.resize.queue import ResizeQueue
-from kohort.node.runtimes.interface import ContainerKey, Instance, Runtime
+from kohort.node.runtimes.interface import CannotStart, ContainerKey, Instance, Runtime
 from kohort.node.security_context import forbidden_sysctls
 from kohort.node.status_reporter import StatusReporter
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem
@@ -82,6 +83,20 @@ class PodWorker:
         record.exits.setdefault(instance.id, asyncio.Event()).set()
         record.wake()
 
+    def sandbox_lost(self) -> None:
+        """What the containers share has ended: all of them start again, init containers included."""
+        record = self.record
+        if record.stopping or record.finished:
+            return
+        record.event("Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+        for run in record.runs.values():
+            run.outdated = True
+        record.spawn(self._stop_lost_sandbox())
+
+    async def _stop_lost_sandbox(self) -> None:
+        await self._runtime.stop_pod(self.record.uid)
+        self.record.wake()
+
     def take_over(self) -> None:
         """Take over containers that an earlier agent has started. Raises OSError."""
         self._starter.take_over()
@@ -111,12 +126,21 @@ class PodWorker:
     async def _run(self, allocated: NodePod) -> Requeue | None:
         """Bring the sandbox, the resources and the containers to what is allocated."""
         now = asyncio.get_running_loop().time()
+        if problem := self._runtime_problem():
+            if not self._runtime.problem:
+                self.record.event("Warning", "NetworkNotReady", f"network is not ready: {problem}")
+            await self._reporter.report()
+            return Requeue(after=ERROR_SECONDS)
         try:
             await self.sandbox.prepare(allocated, now)
         except MountProblem as problem:
             self.record.event("Warning", "FailedMount", str(problem))
             await self._reporter.report()
             return Requeue(after=MOUNT_SECONDS)
+        except (CannotStart, InvalidContainer) as problem:
+            self.record.event("Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {problem}")
+            await self._reporter.report()
+            return Requeue(after=ERROR_SECONDS)
         if not await self._resize.actuate(allocated):
             await self._reporter.report()
             return Requeue(after=ERROR_SECONDS)
@@ -128,6 +152,11 @@ class PodWorker:
         if self.record.pod.spec.active_deadline_seconds is not None:
             waits.append(max(self._active_deadline() - clock.seconds(), 0.0))
         return Requeue(after=max(min(waits), 0.01)) if waits else None
+
+    def _runtime_problem(self) -> str:
+        """Why nothing can be started now. What runs is left alone."""
+        network = "" if self.record.pod.spec.host_network else self._runtime.network_problem
+        return self._runtime.problem or network
 
     async def _start_due_containers(self, allocated: NodePod, now: float) -> float | None:
         """Seconds until another start is due."""

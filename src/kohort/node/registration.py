@@ -4,27 +4,36 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kohort.kube.errors import ApiError
+from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.private_files import private_directory
-from kohort.kube.resources import CONFIG_MAPS
+from kohort.kube.resources import CONFIG_MAPS, SECRETS
 from kohort.node import single_agent_lock
 from kohort.node.address_blocks import LOOPBACK_POOL
 from kohort.node.agent import MARKERS, Agent, NodeOptions
 from kohort.node.cgroups import node_cgroups, why_no_limits
 from kohort.node.machine_info import own_name
 from kohort.node.pod_addresses import AddressBook
-from kohort.node.pod_network import AddressPlan
+from kohort.node.pod_network import AddressPlan, AdoptedNetworks
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.runtimes.process.runtime import ProcessRuntime
+from kohort.objects.core import Secret
 from kohort.resources import Settings
 from kohort.resources.cgroups import DEFAULT_SETTINGS
 from kohort.rules.node_feature_gates import ALL_ON, NodeGates
 
+if TYPE_CHECKING:
+    from kohort.node.runtimes.cri.discovery import RuntimeFacts
+
+MakeRuntime = Callable[[NodeOptions, AddressPlan], Runtime]
+_log = Log(part="node")
 _AUTHORITIES = (("extension-apiserver-authentication", "client-ca-file"), ("kube-root-ca.crt", "ca.crt"))
 
 
@@ -36,6 +45,8 @@ def register(
     root_certificate: str = "",
     api_server: str = "",
     runtime: Runtime | None = None,
+    containers: "RuntimeFacts | None" = None,
+    credentials_file: Path | None = None,
     cgroup_parent: Path | None = None,
     labels: Mapping[str, str] | None = None,
     capacity: Mapping[str, str] | None = None,
@@ -46,7 +57,9 @@ def register(
 ) -> Callable[[], Awaitable[None]]:
     """Make this machine a node called `name` (the machine's own name unless given).
 
-    `runtime` runs containers; processes of this machine unless given. Only those need networks, names and cgroups.
+    `containers` is the container runtime that runs the pods; otherwise they are processes of this machine.
+    `credentials_file` has credentials for its registries. `runtime` is for tests: it gets no networks, names and
+    cgroups.
 
     `directory` holds volumes, logs and records. `root_certificate` is the authority whose client certificates may use
     the node's API; without it the cluster is asked. With `stop_pods` an orderly end of the manager ends the pods too;
@@ -69,7 +82,14 @@ def register(
     options = NodeOptions(name or own_name(), place, labels or {}, capacity or {}, api_server, stop_pods, gates)
     lock = _locked(place, manager)
     try:
-        agent = _agent(manager, options, runtime, cgroup_parent, settings, own_networks)
+        if runtime is not None:
+            agent = _simulated(manager, options, runtime)
+        elif containers is not None:
+            agent = container_agent(
+                manager, options, containers, credentials_file, cgroup_parent, settings, own_networks=own_networks
+            )
+        else:
+            agent = _agent(manager, options, _processes, cgroup_parent, settings, own_networks)
     except BaseException:
         lock.close()
         raise
@@ -77,24 +97,86 @@ def register(
     return agent.heartbeat.registered.wait  # type: ignore[return-value]
 
 
+def container_agent(
+    manager: Manager,
+    options: NodeOptions,
+    facts: "RuntimeFacts",
+    credentials_file: Path | None = None,
+    cgroup_parent: Path | None = None,
+    settings: Settings = DEFAULT_SETTINGS,
+    *,
+    own_networks: bool = True,
+) -> Agent:
+    """An agent whose pods run in a container runtime."""
+    make = partial(_container_runtime, manager, facts, credentials_file)
+    return _agent(manager, options, make, cgroup_parent, settings, own_networks and not _other_network(facts))
+
+
 def _agent(
     manager: Manager,
     options: NodeOptions,
-    runtime: Runtime | None,
+    make_runtime: MakeRuntime,
     cgroup_parent: Path | None,
     settings: Settings,
     own_networks: bool,
 ) -> Agent:
     name, directory = options.name, options.directory
-    if runtime is not None:
-        simulated = msgspec.structs.replace(options, no_limits_reason="containers are simulated")
-        addresses = AddressPlan(AddressBook(LOOPBACK_POOL.first_choice(f"{name} {directory}")))
-        return Agent(manager, simulated, runtime, addresses)
     cgroups = node_cgroups(cgroup_parent, settings=settings)
     reason = "" if cgroups is not None else why_no_limits()
     addresses = AddressPlan.of_machine(name, directory, own_networks=own_networks)
     real = msgspec.structs.replace(options, no_limits_reason=reason)
-    return Agent(manager, real, ProcessRuntime(directory / "runtime"), addresses, cgroups)
+    return Agent(manager, real, make_runtime(real, addresses), addresses, cgroups)
+
+
+def _simulated(manager: Manager, options: NodeOptions, runtime: Runtime) -> Agent:
+    simulated = msgspec.structs.replace(options, no_limits_reason="containers are simulated")
+    addresses = AddressPlan(AddressBook(LOOPBACK_POOL.first_choice(f"{options.name} {options.directory}")))
+    return Agent(manager, simulated, runtime, addresses)
+
+
+def _processes(options: NodeOptions, addresses: AddressPlan) -> Runtime:
+    return ProcessRuntime(options.directory / "runtime")
+
+
+def _container_runtime(
+    manager: Manager,
+    facts: "RuntimeFacts",
+    credentials_file: Path | None,
+    options: NodeOptions,
+    addresses: AddressPlan,
+) -> Runtime:
+    from kohort.node.runtimes.cri import cni, discovery
+    from kohort.node.runtimes.cri.client import CriClient
+    from kohort.node.runtimes.cri.configuration import owner_label
+    from kohort.node.runtimes.cri.image_pulls import RegistryImages
+    from kohort.node.runtimes.cri.runtime import CriRuntime
+
+    client = CriClient(facts.socket)
+
+    async def secret(namespace: str, name: str) -> Secret | None:
+        with contextlib.suppress(ApiError):
+            found: Secret | None = await manager.client.find(SECRETS, name, namespace, type=Secret)
+            return found
+        return None
+
+    images = RegistryImages(client, secret, credentials_file)
+    networks = None
+    if addresses.namespaces is not None:
+        networks = cni.CniServer(cni.socket_of(options.directory), AdoptedNetworks(addresses))
+        cni.install(facts.cni_binaries, facts.cni_configurations, networks.socket)
+    owner = owner_label(options.name, options.directory)
+    discovery.record(options.directory, facts, owner)
+    return CriRuntime(client, owner, facts.name, facts.version, images, networks)
+
+
+def _other_network(facts: "RuntimeFacts") -> bool:
+    """Whether the runtime has a network that is not ours; pods use the network of the machine then."""
+    from kohort.node.runtimes.cri import cni
+
+    if not (other := cni.other_network(facts.cni_configurations)):
+        return False
+    _log.warning("the container runtime has another network; pods share the network of this machine", file=other)
+    return True
 
 
 def _locked(directory: Path, manager: Manager) -> contextlib.ExitStack:

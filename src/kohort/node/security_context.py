@@ -27,14 +27,24 @@ others, that the node does not enforce.
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from kohort.node.container_environment import ConfigProblem
 from kohort.node.image_config import Image
+from kohort.node.runtimes.interface import ContainerSecurity
 from kohort.node.runtimes.process import seccomp
-from kohort.objects.node_pods import NodeContainer, NodePod, PodSecurityContext, SeccompProfile, SecurityContext
+from kohort.objects.node_pods import (
+    AppArmorProfile,
+    Capabilities,
+    NodeContainer,
+    NodePod,
+    PodSecurityContext,
+    SeccompProfile,
+    SecurityContext,
+)
 from kohort.rules.safe_sysctls import safe_sysctls
 
 CAPABILITIES: Final = (
@@ -54,6 +64,8 @@ DEFAULT_CAPABILITIES: Final = frozenset(
 )
 """What container runtimes leave to root in a container."""
 MACHINE: Final = Image()
+SECCOMP_PROFILES: Final = Path("/var/lib/kubelet/seccomp")
+"""Where files of profiles are for runtimes that read them; the usual place."""
 
 
 class Rights(msgspec.Struct, frozen=True):
@@ -100,6 +112,51 @@ def rights_of(pod: NodePod, container: NodeContainer, image: Image = MACHINE) ->
     )
 
 
+def container_security(pod: NodePod, container: NodeContainer, image: Image) -> ContainerSecurity:
+    """The same for a runtime that carries it out by itself. Raises ConfigProblem."""
+    whole = pod.spec.security_context or PodSecurityContext()
+    own = container.security_context or SecurityContext()
+    wanted = whole.run_as_user if own.run_as_user is None else own.run_as_user
+    non_root = whole.run_as_non_root if own.run_as_non_root is None else own.run_as_non_root
+    named = image.config.user.partition(":")[0]
+    uid = int(named) if wanted is None and named.isdecimal() else wanted
+    if non_root:
+        _refuse_root(pod, container, uid, image if wanted is None else MACHINE)
+    capabilities = own.capabilities or Capabilities()
+    return ContainerSecurity(
+        uid=uid,
+        user_name="" if wanted is not None or named.isdecimal() else named,
+        gid=whole.run_as_group if own.run_as_group is None else own.run_as_group,
+        groups=(*(() if whole.fs_group is None else (whole.fs_group,)), *whole.supplemental_groups),
+        strict_groups=whole.supplemental_groups_policy == "Strict",
+        privileged=bool(own.privileged),
+        read_only_root=bool(own.read_only_root_filesystem),
+        no_new_privileges=own.allow_privilege_escalation is False,
+        added_capabilities=tuple(name.removeprefix("CAP_") for name in capabilities.add),
+        dropped_capabilities=tuple(name.removeprefix("CAP_") for name in capabilities.drop),
+        seccomp=_seccomp_profile(own.seccomp_profile or whole.seccomp_profile),
+        apparmor=_apparmor_profile(own.app_armor_profile or whole.app_armor_profile),
+        selinux={key: str(value) for key, value in (own.se_linux_options or whole.se_linux_options or {}).items()},
+        unmasked_proc=own.proc_mount == "Unmasked",
+    )
+
+
+def _seccomp_profile(profile: SeccompProfile | None) -> str:
+    if profile is None or profile.type in ("", "Unconfined"):
+        return "Unconfined"
+    if profile.type == "RuntimeDefault":
+        return profile.type
+    if not profile.localhost_profile or ".." in Path(profile.localhost_profile).parts:
+        raise ConfigProblem(f"seccompProfile.localhostProfile: {profile.localhost_profile!r} is not a file name")
+    return str(SECCOMP_PROFILES / profile.localhost_profile)
+
+
+def _apparmor_profile(profile: AppArmorProfile | None) -> str:
+    if profile is None:
+        return ""
+    return profile.localhost_profile if profile.type == "Localhost" else profile.type
+
+
 def granted_capabilities(own: SecurityContext) -> frozenset[str]:
     """Names of all that root may do in a container. What is added stays, whatever is dropped."""
     if own.privileged:
@@ -120,6 +177,14 @@ def forbidden_sysctls(pod: NodePod) -> list[str]:
 def unenforced(pod: NodePod, *, root: bool) -> tuple[str, ...]:
     """Fields of a pod that this node does not enforce; `root` says whether the agent is root."""
     return tuple(dict.fromkeys(_unenforced(pod, root)))
+
+
+def unenforced_by_runtime(pod: NodePod) -> tuple[str, ...]:
+    """Fields of a pod that a container runtime is not asked for."""
+    contexts = [pod.spec.security_context, *(each.security_context for each in pod.spec.containers or ())]
+    windows = any(each is not None and each.windows_options for each in contexts)
+    found = {"spec.hostUsers": pod.spec.host_users is False, "spec.securityContext.windowsOptions": windows}
+    return tuple(name for name, said in found.items() if said)
 
 
 def _unenforced(pod: NodePod, root: bool) -> Iterator[str]:

@@ -17,7 +17,7 @@ from kohort.node.runtimes.process.leftover_processes import end_processes
 async def end(directory: Path) -> int:
     """Stop and remove what is left below a node's directory; returns how many pods were running. No agent may run
     there. Raises OSError when a process does not end."""
-    pods = await end_processes(directory / "runtime")
+    pods = await end_processes(directory / "runtime") | await _end_containers(directory)
     unmount_volumes(directory)
     NetworkNamespaces(directory / "networks").remove_all()
     records = directory / "records"
@@ -25,6 +25,15 @@ async def end(directory: Path) -> int:
     for record in (records / "addresses", records / "service-addresses"):
         release_recorded(record)
     return len(pods)
+
+
+async def _end_containers(directory: Path) -> set[str]:
+    """The UIDs of pods that were in a container runtime. Raises OSError if it does not answer."""
+    if not (directory / "records" / "runtime.json").exists():
+        return set()
+    from kohort.node.runtimes.cri.leftover_sandboxes import end_sandboxes
+
+    return await end_sandboxes(directory)
 
 
 def unmount_volumes(directory: Path) -> None:

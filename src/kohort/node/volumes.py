@@ -251,7 +251,8 @@ def mounts_of(
             except (ValueError, OSError) as problem:
                 message = f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}"'
                 raise MountProblem(f"{message}: {problem}") from None
-        found.append(Mount(source, mount.mount_path, mount.read_only or mount.name in read_only))
+        is_read_only = mount.read_only or mount.name in read_only
+        found.append(Mount(source, mount.mount_path, is_read_only, propagation=mount.mount_propagation))
     return tuple(found)
 
 

@@ -93,6 +93,7 @@ class VolumeMount(View, frozen=True):
     name: str = ""
     mount_path: str = ""
     read_only: bool = False
+    mount_propagation: str = ""
     sub_path: str = ""
     sub_path_expr: str = ""
 
@@ -109,6 +110,7 @@ class SeccompProfile(View, frozen=True):
 
 class AppArmorProfile(View, frozen=True):
     type: str = ""
+    localhost_profile: str = ""
 
 
 class Sysctl(View, frozen=True):
@@ -160,6 +162,8 @@ class NodeContainer(Container, frozen=True):
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
+    target_container_name: str = ""
+    """Of an ephemeral container."""
 
 
 class PodSecurityContext(View, frozen=True):
@@ -192,6 +196,12 @@ class DnsConfig(View, frozen=True):
     options: tuple[DnsOption, ...] = ()
 
 
+class LocalReference(View, frozen=True):
+    """An object of the same namespace."""
+
+    name: str = ""
+
+
 class NodePodSpec(PodSpec, frozen=True):
     containers: tuple[NodeContainer, ...] | None = None
     init_containers: tuple[NodeContainer, ...] = ()
@@ -200,11 +210,14 @@ class NodePodSpec(PodSpec, frozen=True):
     dns_config: DnsConfig | None = None
     host_aliases: tuple[HostAlias, ...] = ()
     host_pid: bool = field(default=False, name="hostPID")
+    host_ipc: bool = field(default=False, name="hostIPC")
     host_users: bool | None = None
     share_process_namespace: bool | None = None
     enable_service_links: bool | None = None
     set_hostname_as_fqdn: bool | None = field(default=None, name="setHostnameAsFQDN")
     security_context: PodSecurityContext | None = None
+    image_pull_secrets: tuple[LocalReference, ...] = ()
+    runtime_class_name: str | None = None
 
 
 class NodePod(Pod, frozen=True):

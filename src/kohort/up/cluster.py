@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from kohort.cluster.apiserver.auth.certificates import KeysUnusable, Pki
 from kohort.cluster.apiserver.auth.jwt import Signer
@@ -56,6 +57,12 @@ class Options:
     """Feature gates of the API server that are not as usual."""
     default_resize_policy: str = "None"
     """Of LeaderWorkerSets that do not specify one."""
+    runtime: str = "process"
+    """What runs containers: `auto`, `cri` or `process`."""
+    runtime_endpoint: str = ""
+    share_runtime: bool = False
+    """Pods of other agents may be in the container runtime."""
+    registry_credentials: Path | None = None
 
     @property
     def is_cluster(self) -> bool:
@@ -85,6 +92,7 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
     """Start everything; the body runs when it is ready. Raises CannotStart."""
     with options.data.owned():
         _check_address(options.host, options.port)
+        node, runs_in = await _node_arguments(options)
         pki = _certificates(options)
         store = _open(options.data.store)
         tls = pki.server_context()
@@ -103,11 +111,12 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                     options.default_resize_policy,
                     kubeconfig=options.data.kubeconfig,
                     impersonate=True,
+                    node=node,
                 )
                 controllers = _controllers(options, surroundings, partial(_in_process, server))
                 server.part_metrics |= {part.name: part.metrics for part in controllers}
                 removed = await _remove_stale_nodes(options, _in_process(server, "up"))
-                note = "; ".join(filter(None, (removed, _unenforced(options))))
+                note = "; ".join(filter(None, (removed, runs_in, _unenforced(options))))
                 report = Report(options.data, address, controllers, with_server=True)
 
                 def renewed() -> None:
@@ -136,6 +145,8 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
     except KubeconfigError as error:
         raise CannotStart(f"without the part {parts.API_SERVER} another cluster is needed: {error}") from error
     connection = transport.connection
+    node, runs_in = await _node_arguments(options)
+    note = "; ".join(filter(None, (runs_in, _unenforced(options))))
     surroundings = parts.PartSettings(
         connection.ca.decode(),
         options.data.volumes,
@@ -143,6 +154,7 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
         connection.server,
         default_resize_policy=options.default_resize_policy,
         kubeconfig=options.kubeconfig,
+        node=node,
     )
     # Pods are in the directory of one process, and one in the background is found there to be stopped. Controllers in
     # front of a terminal leave nothing there and need not have it alone.
@@ -153,11 +165,11 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
             controllers = _controllers(options, surroundings, lambda _: transport)
             async with part_supervision.running(controllers):
                 if isinstance(ours, contextlib.nullcontext):
-                    yield Running(connection.server, "", _unenforced(options))
+                    yield Running(connection.server, "", note)
                     return
                 report = Report(options.data, connection.server, controllers, with_server=False)
                 async with report.kept(transport):
-                    yield Running(connection.server, "", _unenforced(options))
+                    yield Running(connection.server, "", note)
     finally:
         await transport.close()
 
@@ -179,6 +191,21 @@ async def _answering(transport: Transport, server: str) -> None:
             return  # It answers. The parts report requests that it refuses.
         else:
             return
+
+
+async def _node_arguments(options: Options) -> tuple[Mapping[str, Json], str]:
+    """What runs the containers of this machine, as arguments of the node and as a line for people. Raises
+    CannotStart."""
+    if parts.NODE not in options.parts or options.runtime == "process":
+        return {}, ""
+    from kohort.node.runtimes.cri.discovery import CannotUseRuntime, choose
+
+    wanted: Literal["auto", "cri"] = "cri" if options.runtime == "cri" else "auto"
+    try:
+        choice = await choose(wanted, options.runtime_endpoint, options.data.node, share=options.share_runtime)
+    except CannotUseRuntime as problem:
+        raise CannotStart(str(problem)) from problem
+    return {"containers": choice.runtime, "credentials_file": options.registry_credentials}, choice.note
 
 
 def _unenforced(options: Options) -> str:

@@ -57,6 +57,8 @@ class PartSettings:
     """For parts that are processes of their own; None where kubectl would find it."""
     impersonate: bool = False
     """Whether such parts act under names of their own."""
+    node: Mapping[str, Json] = field(default_factory=dict)
+    """Further arguments for the node."""
 
 
 def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
@@ -103,6 +105,7 @@ def register(name: str, settings: PartSettings, manager: Manager) -> Settled | N
             root_certificate=settings.root_certificate,
             directory=directory,
             api_server=settings.server,
+            **settings.node,
         )
         return settled
     elif name == GATEWAY:

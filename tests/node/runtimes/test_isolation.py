@@ -116,7 +116,8 @@ touch /sys/x 2>/dev/null || echo read-only
 async def test_commands_see_what_the_container_sees(containers: Containers, image: Path) -> None:
     launch = containers.launch("touch /mine; exec sleep 60", root=str(image), own_processes=True)
     await containers.runtime.start(launch)
-    seen = await containers.executed("c", "ls /mine; cat /proc/1/comm", root=str(image), own_processes=True)
+    begun = "until [ -e /mine ] && grep -q sleep /proc/1/comm; do sleep 0.01; done"
+    seen = await containers.executed("c", f"{begun}; ls /mine; cat /proc/1/comm", root=str(image), own_processes=True)
     assert seen == "/mine\nsleep\n"
 
 

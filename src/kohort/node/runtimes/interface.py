@@ -1,18 +1,22 @@
-"""What the agent asks of a container runtime. `process` and `simulated` implement it; a CRI runtime would be a third.
+"""What the agent asks of a container runtime. `process`, `cri` and `simulated` implement it.
 
 The agent makes all decisions; a runtime carries them out, and its own records are the only record of what runs. So an
 agent can be killed at any moment: the next one asks the runtime for its containers, which are named by pod, container
-and attempt (`ContainerKey`). Paths in `Launch` that only some runtimes need (`root`, `layer`, `netns`) may be empty.
+and attempt (`ContainerKey`). Fields of `Launch` that only some runtimes need may be empty.
 
 | the agent                              | calls                              | CRI                                   |
 |----------------------------------------|------------------------------------|---------------------------------------|
+| prepares a pod, at every sync          | `prepare_pod`                      | RunPodSandbox                         |
+| gets the image of a container          | `images.ensure`                    | ImageStatus, PullImage                |
 | starts a container                     | `start`                            | CreateContainer, StartContainer       |
 | stops one, with a grace period         | `stop`                             | StopContainer                         |
+| changes the limits of a running one    | `resize`                           | UpdateContainerResources              |
 | finds those of an earlier agent        | `instances`                        | ListContainers, ContainerStatus       |
 | removes one that has ended             | `remove`                           | RemoveContainer                       |
-| runs commands, attaches clients        | `execute`, `attach`                | Exec, Attach                          |
+| runs commands, attaches clients        | `execute`, `run_command`, `attach` | Exec, ExecSync, Attach                |
 | looks for pods that use much memory    | `memory_in_use`                    | ListContainerStats                    |
 | reconciles a pod whose container ended | `on_exit`                          | GetContainerEvents                    |
+| has stopped a pod; removes it          | `stop_pod`, `remove_pod`           | StopPodSandbox, RemovePodSandbox      |
 """
 
 import contextlib
@@ -21,6 +25,10 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import msgspec
+
+from kohort.node.image_config import Image
+from kohort.objects.node_pods import NodeContainer, NodePod
+from kohort.resources import CgroupValues
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 """Channels of an attached or executed process, numbered as on the wire of `kubectl exec`."""
@@ -49,6 +57,66 @@ class Mount(msgspec.Struct, frozen=True):
     read_only: bool = False
     optional: bool = False
     """The process starts without it if it cannot be made."""
+    propagation: str = ""
+    """`HostToContainer` or `Bidirectional`; otherwise mounts made later are seen on one side only."""
+
+
+class Device(msgspec.Struct, frozen=True):
+    """A device file that a container gets."""
+
+    source: str
+    target: str
+    permissions: str = "rwm"
+
+
+class ContainerSecurity(msgspec.Struct, frozen=True):
+    """What a pod and a container say of user and rights, for runtimes that carry it out by themselves."""
+
+    uid: int | None = None
+    user_name: str = ""
+    """The user that the image names, if it has no number and the pod names none."""
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+    strict_groups: bool = False
+    """Without the groups that the image gives the user."""
+    privileged: bool = False
+    read_only_root: bool = False
+    no_new_privileges: bool = False
+    added_capabilities: tuple[str, ...] = ()
+    dropped_capabilities: tuple[str, ...] = ()
+    seccomp: str = "Unconfined"
+    """`RuntimeDefault`, `Unconfined`, or the path of a profile on this machine."""
+    apparmor: str = ""
+    """`RuntimeDefault`, `Unconfined`, or the name of a profile that the kernel has; empty if the pod does not say."""
+    selinux: dict[str, str] = {}
+    unmasked_proc: bool = False
+
+
+class PodSandboxSpec(msgspec.Struct, frozen=True):
+    """What a runtime makes before the first container of a pod: namespaces that its containers share."""
+
+    uid: str
+    name: str
+    namespace: str
+    hostname: str = ""
+    """Empty for the machine's own."""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    log_directory: str = ""
+    cgroup: str = ""
+    """The pod's cgroup, which the agent has made; empty if this node has none."""
+    sysctls: dict[str, str] = {}
+    host_network: bool = False
+    host_pid: bool = False
+    host_ipc: bool = False
+    shared_processes: bool = False
+    privileged: bool = False
+    """One of its containers is."""
+    uid_of_user: int | None = None
+    gid_of_user: int | None = None
+    groups: tuple[int, ...] = ()
+    handler: str = ""
+    """From the pod's RuntimeClass; empty for the runtime's default."""
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -56,8 +124,15 @@ class Launch(msgspec.Struct, frozen=True):
 
     id: str
     command: tuple[str, ...]
+    """Runtimes with images of their own take those of the image if this is empty."""
     env: dict[str, str] = {}
+    args: tuple[str, ...] = ()
+    """What follows the command, or the image's entry point; always empty for `process`."""
     directory: str = ""
+    image: str = ""
+    """What `images.ensure` has returned; for runtimes with images of their own."""
+    image_name: str = ""
+    """As the pod names it."""
     root: str = ""
     """A root directory; empty for the machine's own."""
     cgroup: str = ""
@@ -88,6 +163,19 @@ class Launch(msgspec.Struct, frozen=True):
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
+    security: ContainerSecurity = ContainerSecurity()
+    resources: CgroupValues | None = None
+    """For runtimes that make the cgroup of a container themselves; None if nothing is limited."""
+    cgroup_files: dict[str, str] = {}
+    """Further files of that cgroup and their content."""
+    stop_signal: str = ""
+    """By name; empty for the image's own or SIGTERM."""
+    shares_processes_of: str = ""
+    """The name of a container whose processes this one sees."""
+    devices: tuple[Device, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+    """Names in the Container Device Interface, such as `vendor.com/gpu=0`."""
+    annotations: dict[str, str] = {}
 
 
 class Instance(msgspec.Struct, frozen=True):
@@ -108,6 +196,10 @@ class Instance(msgspec.Struct, frozen=True):
     """Parts of the launch that this machine does not permit; it was started without them."""
     problem: str = ""
     """Why its program could not be run."""
+    runtime_id: str = ""
+    """What the runtime calls it, if not as the agent does."""
+    image_id: str = ""
+    """The image that it was made of, as the runtime names it."""
 
     @property
     def running(self) -> bool:
@@ -120,6 +212,10 @@ CANNOT_RUN = 128
 
 class CannotStart(Exception):
     """A process could not be started; the message says why."""
+
+
+class CannotCreate(CannotStart):
+    """A container could not even be made from its configuration."""
 
 
 class CannotRun(CannotStart):
@@ -140,6 +236,7 @@ def command_in(container: Launch, id: str, command: tuple[str, ...], *, stdin: b
         container,
         id=id,
         command=command,
+        args=(),
         env={**container.env, "TERM": "xterm"} if tty else container.env,
         log="",
         oom_score_adj=None,
@@ -165,9 +262,86 @@ async def output_of(session: Session, limit: int = 10240) -> tuple[int, bytes]:
     return 137, output
 
 
+class ImageBeingPulled(Exception):
+    """The image of a container is on its way; the pod is reconciled again when it is there, or has failed to come."""
+
+
+class ImageRequest(msgspec.Struct, frozen=True):
+    """A container that is about to start, and its pod."""
+
+    pod: NodePod
+    container: NodeContainer
+    attempt: int
+    event: Callable[[str, str, str], None]
+    """Writes an event of the pod: type, reason, message."""
+    wake: Callable[[], None]
+    """Has the pod reconciled again."""
+
+
+class ImageSource(Protocol):
+    async def ensure(self, request: ImageRequest) -> Image:
+        """The image for one start of a container. Raises NoImage, ImageBeingPulled, ConfigProblem."""
+        ...
+
+
 class Runtime(Protocol):
     name: str
     """What `containerID` in the status of pods begins with."""
+    version: str
+    """As the node reports it; empty for that of kohort."""
+    images: ImageSource | None
+    """None if images are directories of this node."""
+
+    async def prepare_pod(self, pod: PodSandboxSpec) -> None:
+        """Make what the containers of a pod share, if it is not there. Raises CannotStart."""
+        ...
+
+    async def stop_pod(self, uid: str) -> None:
+        """End what is left of a pod whose containers have ended; the records of its containers stay."""
+        ...
+
+    async def remove_pod(self, uid: str) -> None:
+        """Forget a pod and its containers; an unknown one is not an error."""
+        ...
+
+    async def pods(self) -> set[str]:
+        """The UIDs of all pods that were prepared and not removed, also by an earlier agent."""
+        ...
+
+    def cgroup_name(self, pod_uid: str, container: str) -> str:
+        """The directory below the pod's cgroup in which a container runs; empty if it is not known to run."""
+        ...
+
+    async def resize(self, id: str, values: CgroupValues) -> None:
+        """Change the limits of a running instance whose cgroup the runtime has made. Raises OSError."""
+        ...
+
+    async def resize_pod(self, uid: str, values: CgroupValues) -> None:
+        """The agent is about to change the cgroup of a pod. Raises OSError if the runtime refuses."""
+        ...
+
+    @property
+    def makes_cgroups(self) -> bool:
+        """Whether the runtime makes the cgroups of containers; otherwise the agent does."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Why the node cannot run pods now; empty if it can."""
+        ...
+
+    @property
+    def network_problem(self) -> str:
+        """Why it cannot run pods with a network of their own; empty if it can."""
+        ...
+
+    def on_change(self, callback: "Callable[[], None]") -> None:
+        """Have `callback` called when one of the problems changes."""
+        ...
+
+    def on_sandbox_lost(self, callback: "Callable[[str], None]") -> None:
+        """Have `callback` called with the UID of a pod whose shared namespaces have ended unexpectedly."""
+        ...
 
     def on_exit(self, callback: "Callable[[Instance], None]") -> None:
         """Have `callback` called for every instance that ends."""
@@ -194,6 +368,11 @@ class Runtime(Protocol):
 
     async def execute(self, within: str, launch: Launch) -> Session:
         """Run a command where instance `within` runs (see `command_in`). Raises CannotStart."""
+        ...
+
+    async def run_command(self, within: str, launch: Launch) -> tuple[int, bytes]:
+        """Run a command as `execute` does, to its end: the exit code and the first bytes of its output. Raises
+        CannotStart."""
         ...
 
     async def attach(self, id: str) -> Session:

@@ -12,7 +12,17 @@ from itertools import count
 import msgspec
 
 from kohort.kube import clock
-from kohort.node.runtimes.interface import CANNOT_RUN, ERROR, Instance, Launch, Session
+from kohort.node.runtimes.interface import (
+    CANNOT_RUN,
+    ERROR,
+    ImageSource,
+    Instance,
+    Launch,
+    PodSandboxSpec,
+    Session,
+    output_of,
+)
+from kohort.resources import CgroupValues
 
 
 class SimulatedSession:
@@ -31,6 +41,10 @@ class SimulatedSession:
 
 class SimulatedRuntime:
     name = "simulated"
+    version = ""
+    images: ImageSource | None = None
+    makes_cgroups = False
+    problem = network_problem = ""
 
     def __init__(self) -> None:
         self.launches: dict[str, Launch] = {}
@@ -48,6 +62,33 @@ class SimulatedRuntime:
 
     def on_exit(self, callback: Callable[[Instance], None]) -> None:
         self._callbacks.append(callback)
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        pass
+
+    def on_sandbox_lost(self, callback: Callable[[str], None]) -> None:
+        pass
+
+    async def prepare_pod(self, pod: PodSandboxSpec) -> None:
+        pass
+
+    async def stop_pod(self, uid: str) -> None:
+        pass
+
+    async def remove_pod(self, uid: str) -> None:
+        pass
+
+    async def pods(self) -> set[str]:
+        return set()
+
+    def cgroup_name(self, pod_uid: str, container: str) -> str:
+        return container
+
+    async def resize(self, id: str, values: CgroupValues) -> None:
+        pass
+
+    async def resize_pod(self, uid: str, values: CgroupValues) -> None:
+        pass
 
     async def instances(self) -> dict[str, Instance]:
         return dict(self._instances)
@@ -95,6 +136,9 @@ class SimulatedRuntime:
 
     async def execute(self, within: str, launch: Launch) -> Session:
         return SimulatedSession([(ERROR, str(self.answers(launch)).encode())])
+
+    async def run_command(self, within: str, launch: Launch) -> tuple[int, bytes]:
+        return await output_of(await self.execute(within, launch))
 
     async def attach(self, id: str) -> Session:
         return SimulatedSession([])

@@ -14,7 +14,15 @@ import msgspec
 
 from kohort.kube.private_files import open_private, private_directory
 from kohort.node.pressure import resident_bytes
-from kohort.node.runtimes.interface import CannotStart, Instance, Launch, Session
+from kohort.node.runtimes.interface import (
+    CannotStart,
+    ImageSource,
+    Instance,
+    Launch,
+    PodSandboxSpec,
+    Session,
+    output_of,
+)
 from kohort.node.runtimes.process import process_marks
 from kohort.node.runtimes.process.supervisor_protocol import (
     CONTROL,
@@ -27,6 +35,7 @@ from kohort.node.runtimes.process.supervisor_protocol import (
     frame,
     read,
 )
+from kohort.resources import CgroupValues
 
 START_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 0.2
@@ -49,7 +58,13 @@ class SupervisedSession:
 
 
 class ProcessRuntime:
+    """Pods need no preparation: each process is started in the namespaces and the cgroup that the agent has made."""
+
     name = "process"
+    version = ""
+    images: ImageSource | None = None
+    makes_cgroups = False
+    problem = network_problem = ""
 
     def __init__(self, state: Path) -> None:
         self._state = state
@@ -64,6 +79,33 @@ class ProcessRuntime:
 
     def on_exit(self, callback: Callable[[Instance], None]) -> None:
         self._callbacks.append(callback)
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        pass
+
+    def on_sandbox_lost(self, callback: Callable[[str], None]) -> None:
+        pass
+
+    async def prepare_pod(self, pod: PodSandboxSpec) -> None:
+        pass
+
+    async def stop_pod(self, uid: str) -> None:
+        pass
+
+    async def remove_pod(self, uid: str) -> None:
+        pass
+
+    async def pods(self) -> set[str]:
+        return set()
+
+    def cgroup_name(self, pod_uid: str, container: str) -> str:
+        return container
+
+    async def resize(self, id: str, values: CgroupValues) -> None:
+        pass
+
+    async def resize_pod(self, uid: str, values: CgroupValues) -> None:
+        pass
 
     async def instances(self) -> dict[str, Instance]:
         """Instances of the supervisor. If there never was one, it is not started for this."""
@@ -106,6 +148,9 @@ class ProcessRuntime:
 
     async def execute(self, within: str, launch: Launch) -> Session:
         return await self._session(SupervisorRequest("execute", within, launch))
+
+    async def run_command(self, within: str, launch: Launch) -> tuple[int, bytes]:
+        return await output_of(await self.execute(within, launch))
 
     async def attach(self, id: str) -> Session:
         return await self._session(SupervisorRequest("attach", id))

@@ -1,0 +1,217 @@
+"""Which container runtime runs on this machine, and whether the node agent can use it.
+
+| `--runtime` | what runs containers                                                                              |
+|-------------|---------------------------------------------------------------------------------------------------|
+| `auto`      | a container runtime at one of the usual sockets, if it can be used; otherwise processes           |
+| `cri`       | the container runtime at `--runtime-endpoint`, or at a usual socket; if it cannot be used, refuse  |
+| `process`   | processes of this machine                                                                         |
+
+A node's directory stays with what has run its pods under `auto`: they would be lost otherwise.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from kohort.node.grpc.status import Code, RpcError
+from kohort.node.runtimes.cri import messages as cri
+from kohort.node.runtimes.cri.client import CriClient, Unsupported
+from kohort.node.runtimes.cri.configuration import NODE_LABEL, POD_NAME, POD_NAMESPACE, POD_UID
+
+SOCKETS: Final = (Path("/run/containerd/containerd.sock"), Path("/run/crio/crio.sock"))
+SECONDS: Final = 10.0
+API_VERSION: Final = "v1"
+CNI_BINARIES, CNI_CONFIGURATIONS = Path("/opt/cni/bin"), Path("/etc/cni/net.d")
+"""Where runtimes look that do not say where."""
+RECORD: Final = Path("records/runtime.json")
+Wanted = Literal["auto", "cri", "process"]
+
+
+class CannotUseRuntime(Exception):
+    """A container runtime cannot run the pods of this node; the message says why and what to do."""
+
+
+class RuntimeFacts(msgspec.Struct, frozen=True):
+    """A container runtime that can be used."""
+
+    socket: Path
+    name: str
+    version: str
+    cni_binaries: Path = CNI_BINARIES
+    cni_configurations: Path = CNI_CONFIGURATIONS
+
+    @property
+    def announcement(self) -> str:
+        return f"containers run in {self.name} {self.version} at unix://{self.socket}"
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What runs the containers of a node; None for processes. `note` is for people."""
+
+    runtime: RuntimeFacts | None = None
+    note: str = ""
+
+
+def parse_endpoint(text: str) -> Path:
+    """The path in `unix:///run/containerd/containerd.sock`. Raises CannotUseRuntime."""
+    path = text.removeprefix("unix://")
+    if not path.startswith("/") or "://" in path:
+        raise CannotUseRuntime(f"--runtime-endpoint: {text!r} is not a unix socket; write unix:///PATH")
+    return Path(path)
+
+
+async def choose(wanted: Wanted, endpoint: str, directory: Path, *, share: bool = False) -> Choice:
+    """`directory` is that of the node. With `share`, pods of other agents may be in the runtime. Raises
+    CannotUseRuntime."""
+    if wanted == "process":
+        return Choice()
+    if not endpoint and wanted == "auto":
+        if (before := recorded(directory)) is not None:
+            wanted, endpoint = "cri", before.socket
+        elif _ran_processes(directory):
+            return Choice()
+    if endpoint:
+        candidates = [parse_endpoint(endpoint)]
+    else:
+        candidates = [path for path in SOCKETS if _is_socket(path)]
+    if not candidates and wanted == "cri":
+        places = ", ".join(str(path) for path in SOCKETS)
+        raise CannotUseRuntime(f"no container runtime was found at {places}; name its socket with --runtime-endpoint")
+    problems = []
+    for path in candidates:
+        try:
+            facts = await examine(path, share=share)
+        except CannotUseRuntime as problem:
+            problems.append(str(problem))
+            continue
+        return Choice(facts, f"{facts.announcement}; --runtime process runs them as processes of this machine")
+    if problems and (wanted == "cri" or endpoint):
+        raise CannotUseRuntime("; ".join(problems))
+    note = f"containers run as processes of this machine: {'; '.join(problems)}" if problems else ""
+    return Choice(None, note)
+
+
+class RuntimeRecord(msgspec.Struct, frozen=True):
+    """Kept in the directory of a node: where its pods are, for a start or an end without an agent."""
+
+    socket: str
+    owner: str
+
+
+def record(directory: Path, facts: RuntimeFacts, owner: str) -> None:
+    place = directory / RECORD
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(msgspec.json.encode(RuntimeRecord(str(facts.socket), owner)))
+
+
+def recorded(directory: Path) -> RuntimeRecord | None:
+    """The runtime that has run the pods of a node; None if none has."""
+    try:
+        return msgspec.json.decode((directory / RECORD).read_bytes(), type=RuntimeRecord)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+async def examine(socket: Path, *, share: bool = False) -> RuntimeFacts:
+    """Raises CannotUseRuntime."""
+    client = CriClient(socket)
+    try:
+        version = await client.call(cri.VERSION, cri.VersionRequest("0.1.0"), timeout=SECONDS)
+        if version.runtime_api_version != API_VERSION:
+            found = version.runtime_api_version or "nothing"
+            raise CannotUseRuntime(f"the runtime at {socket} speaks CRI version {found}; {API_VERSION} is needed")
+        status = await client.call(cri.STATUS, cri.StatusRequest(True), timeout=SECONDS)
+        config = _config(status.info)
+        await _check_driver(client, socket, config)
+        if not share:
+            await _check_alone(client, socket)
+    except RpcError as problem:
+        raise CannotUseRuntime(_explained(socket, problem)) from problem
+    finally:
+        await client.close()
+    return RuntimeFacts(
+        socket,
+        version.runtime_name,
+        version.runtime_version,
+        Path(config.cni.bin_dir or CNI_BINARIES),
+        Path(config.cni.conf_dir or CNI_CONFIGURATIONS),
+    )
+
+
+async def _check_driver(client: CriClient, socket: Path, config: "_Config") -> None:
+    try:
+        answer = await client.call(cri.RUNTIME_CONFIG, cri.Empty(), timeout=SECONDS)
+        systemd = answer.linux is not None and answer.linux.cgroup_driver == cri.CgroupDriver.SYSTEMD
+    except Unsupported:
+        systemd = config.uses_systemd
+    if systemd:
+        raise CannotUseRuntime(
+            f"the runtime at {socket} leaves cgroups to systemd, which this node does not support; set "
+            "SystemdCgroup = false (containerd) or cgroup_manager = cgroupfs (CRI-O) and restart it"
+        )
+
+
+async def _check_alone(client: CriClient, socket: Path) -> None:
+    """Two agents on one runtime, of which one is a kubelet, remove each other's pods."""
+    ready = cri.PodSandboxFilter(state=cri.PodSandboxStateValue(cri.PodSandboxState.READY))
+    answer = await client.call(cri.LIST_POD_SANDBOX, cri.ListPodSandboxRequest(ready), timeout=SECONDS)
+    foreign = [each for each in answer.items if POD_UID in each.labels and NODE_LABEL not in each.labels]
+    if foreign:
+        names = sorted(f"{each.labels.get(POD_NAMESPACE)}/{each.labels.get(POD_NAME)}" for each in foreign)
+        raise CannotUseRuntime(
+            f"the runtime at {socket} runs {len(foreign)} pods of another agent, such as {names[0]}: a kubelet would "
+            "remove the pods of this node; use a runtime of its own, or --share-runtime if no kubelet runs here"
+        )
+
+
+def _explained(socket: Path, problem: RpcError) -> str:
+    if problem.code == Code.UNIMPLEMENTED:
+        return f"the runtime at {socket} does not offer the CRI; containerd has it unless disabled_plugins names cri"
+    return f"the container runtime at {socket} cannot be used: {problem.detail}"
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.stat().st_mode) and os.access(path, os.W_OK)
+    except OSError:
+        return False
+
+
+def _ran_processes(directory: Path) -> bool:
+    return (directory / "runtime" / "instances").is_dir()
+
+
+class _Cni(msgspec.Struct, frozen=True):
+    bin_dir: str = msgspec.field(default="", name="binDir")
+    conf_dir: str = msgspec.field(default="", name="confDir")
+
+
+class _OciRuntime(msgspec.Struct, frozen=True):
+    options: dict[str, object] | None = None
+
+
+class _Containerd(msgspec.Struct, frozen=True):
+    default_runtime: str = msgspec.field(default="", name="defaultRuntimeName")
+    runtimes: dict[str, _OciRuntime] = {}
+
+
+class _Config(msgspec.Struct, frozen=True):
+    """The part of containerd's configuration that it shows in its verbose status."""
+
+    cni: _Cni = _Cni()
+    containerd: _Containerd = _Containerd()
+
+    @property
+    def uses_systemd(self) -> bool:
+        chosen = self.containerd.runtimes.get(self.containerd.default_runtime)
+        return chosen is not None and bool((chosen.options or {}).get("SystemdCgroup"))
+
+
+def _config(info: "dict[str, str]") -> _Config:
+    try:
+        return msgspec.json.decode(info.get("config", "{}"), type=_Config)
+    except msgspec.MsgspecError:
+        return _Config()

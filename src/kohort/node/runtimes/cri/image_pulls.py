@@ -1,0 +1,203 @@
+"""Images from registries: the policy says when, credentials say how, and no image is pulled twice at the same time.
+
+| policy         | the image is there                 | it is not                                    |
+|----------------|------------------------------------|----------------------------------------------|
+| `Always`       | pulled: the registry says if same  | pulled                                       |
+| `IfNotPresent` | used                               | pulled                                       |
+| `Never`        | used                               | `ErrImageNeverPull`                          |
+
+Without a policy it is `Always` for the tag `latest` and `IfNotPresent` for everything else. A pull is a task of its
+own: the pod is reconciled meanwhile, can be deleted, and is woken when the image is there or could not be pulled. Pods
+that want the same image with the same credentials share one pull. All credentials that fit are tried in turn; they are
+never logged, nor part of an event.
+"""
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kohort.kube import clock
+from kohort.node.grpc.status import RpcError
+from kohort.node.image_config import Image, ImageConfig
+from kohort.node.images import NoImage
+from kohort.node.runtimes.cri import messages as cri
+from kohort.node.runtimes.cri.client import CriClient
+from kohort.node.runtimes.cri.image_names import (
+    Credentials,
+    ImageName,
+    InvalidImageName,
+    Keys,
+    fitting,
+    image_name,
+    keys_of_file,
+    keys_of_secret,
+)
+from kohort.node.runtimes.interface import ImageBeingPulled, ImageRequest
+from kohort.objects.core import Secret
+
+AT_ONCE: Final = 3
+"""Pulls of different images."""
+FetchSecret = Callable[[str, str], Awaitable[Secret | None]]
+"""By namespace and name; None if there is none."""
+
+
+class PullResult(msgspec.Struct, frozen=True):
+    """How a pull has ended; `problem` is empty if the image is there."""
+
+    reference: str = ""
+    problem: str = ""
+    seconds: float = 0.0
+    waited: float = 0.0
+
+
+class RegistryImages:
+    def __init__(self, client: CriClient, secrets: FetchSecret, credentials_file: Path | None = None) -> None:
+        """`credentials_file` holds credentials of the node, as `docker login` writes them."""
+        self._client = client
+        self._secrets = secrets
+        self._file = credentials_file
+        self._pulls: dict[tuple[str, tuple[Credentials, ...]], asyncio.Task[PullResult]] = {}
+        self._finished: dict[tuple[str, str, int], PullResult] = {}
+        """By pod, container and attempt: a pull whose result was not taken yet."""
+        self._waiting: set[tuple[str, str, int]] = set()
+        self._free = asyncio.Semaphore(AT_ONCE)
+
+    async def ensure(self, request: ImageRequest) -> Image:
+        container = request.container
+        try:
+            name = image_name(container.image)
+        except InvalidImageName as problem:
+            message = f'Failed to apply default image tag "{container.image}": {problem}'
+            raise NoImage(message, "InvalidImageName") from problem
+        who = (request.pod.metadata.uid, container.name, request.attempt)
+        if who in self._waiting:
+            raise ImageBeingPulled
+        if (result := self._finished.pop(who, None)) is not None:
+            return await self._pulled(request, name, result)
+        policy = container.image_pull_policy or ("Always" if name.moves else "IfNotPresent")
+        if policy != "Always":
+            found = await self._look_up(name)
+            if found is not None:
+                message = f'Container image "{container.image}" already present on machine'
+                request.event("Normal", "Pulled", message)
+                return _image(found)
+            if policy == "Never":
+                message = f'Container image "{container.image}" is not present with pull policy of Never'
+                raise NoImage(message, "ErrImageNeverPull")
+        self._waiting.add(who)
+        pull = asyncio.create_task(self._pull_for(request, name, who), name="image-pull")
+        pull.add_done_callback(_observed)
+        raise ImageBeingPulled
+
+    def forget(self, pod_uid: str) -> None:
+        """A pod is gone; pulls that were begun for it may end."""
+        for who in [each for each in self._finished if each[0] == pod_uid]:
+            del self._finished[who]
+
+    async def _pulled(self, request: ImageRequest, name: ImageName, result: PullResult) -> Image:
+        image = request.container.image
+        if result.problem:
+            raise NoImage(result.problem, _reason(result.problem))
+        found = await self._look_up(name, result.reference)
+        if found is None:
+            raise NoImage(f'image "{image}" was removed right after it was pulled')
+        took, whole = f"{result.seconds:.3g}s", f"{result.seconds + result.waited:.3g}s"
+        times = f"in {took} ({whole} including waiting)"
+        message = f'Successfully pulled image "{image}" {times}. Image size: {found.size} bytes.'
+        request.event("Normal", "Pulled", message)
+        return _image(found)
+
+    async def _look_up(self, name: ImageName, reference: str = "") -> cri.Image | None:
+        """Raises NoImage when the runtime cannot be asked."""
+        for each in dict.fromkeys((reference, str(name))):
+            if not each:
+                continue
+            try:
+                request = cri.ImageStatusRequest(cri.ImageSpec(image=each))
+                answer = await self._client.call(cri.IMAGE_STATUS, request)
+            except RpcError as problem:
+                message = f'Failed to inspect image "{name}": {problem.detail}'
+                raise NoImage(message, "ImageInspectError") from problem
+            if answer.image is not None:
+                return answer.image
+        return None
+
+    async def _pull_for(self, request: ImageRequest, name: ImageName, who: tuple[str, str, int]) -> None:
+        request.event("Normal", "Pulling", f'Pulling image "{request.container.image}"')
+        try:
+            credentials = tuple(fitting(name, await self._keys(request)))
+            key = (str(name), credentials)
+            if key not in self._pulls:
+                self._pulls[key] = asyncio.create_task(self._pull(name, credentials), name=f"pull {name}")
+                self._pulls[key].add_done_callback(lambda _: self._pulls.pop(key, None))
+            self._finished[who] = await asyncio.shield(self._pulls[key])
+        finally:
+            self._waiting.discard(who)
+            request.wake()
+
+    async def _pull(self, name: ImageName, credentials: tuple[Credentials, ...]) -> PullResult:
+        asked = clock.seconds()
+        async with self._free:
+            begun = clock.seconds()
+            problems = []
+            for each in credentials or (None,):
+                request = cri.PullImageRequest(cri.ImageSpec(image=str(name)), _auth(each))
+                try:
+                    answer = await self._client.call(cri.PULL_IMAGE, request, timeout=None)
+                except RpcError as problem:
+                    problems.append(f"rpc error: code = {problem.code.name} desc = {problem.detail}")
+                    continue
+                return PullResult(answer.image_ref, "", clock.seconds() - begun, begun - asked)
+        return PullResult(problem="; ".join(dict.fromkeys(problems)))
+
+    async def _keys(self, request: ImageRequest) -> Keys:
+        """The pod's credentials before those of the node. A secret that cannot be used is reported; others may fit."""
+        found: list[tuple[str, Credentials]] = []
+        namespace = request.pod.metadata.namespace
+        for reference in request.pod.spec.image_pull_secrets:
+            secret = await self._secrets(namespace, reference.name)
+            try:
+                if secret is None:
+                    raise ValueError("not found")
+                data = {key: base64.b64decode(value) for key, value in secret.data.items()}
+                found += keys_of_secret(secret.type, data)
+            except ValueError as problem:
+                message = f"Unable to use image pull secret {namespace}/{reference.name}: {problem}"
+                request.event("Warning", "FailedToRetrieveImagePullSecret", message)
+        if self._file is not None:
+            try:
+                found += keys_of_file(await asyncio.to_thread(self._file.read_bytes))
+            except (OSError, ValueError) as problem:
+                message = f"Unable to use the credentials of the node in {self._file}: {problem}"
+                request.event("Warning", "FailedToRetrieveImagePullSecret", message)
+        return tuple(found)
+
+
+def _auth(credentials: Credentials | None) -> cri.AuthConfig | None:
+    """Without a server address: runtimes take it from the image, and containerd cannot parse one without a scheme."""
+    if credentials is None:
+        return None
+    return cri.AuthConfig(credentials.username, credentials.password, identity_token=credentials.identity_token)
+
+
+def _image(found: cri.Image) -> Image:
+    """Of the configuration only the user is known; the rest is used by the runtime itself."""
+    user = str(found.uid.value) if found.uid is not None else found.username
+    return Image(config=ImageConfig(user=user), reference=found.id)
+
+
+def _reason(problem: str) -> str:
+    for reason in ("RegistryUnavailable", "SignatureValidationFailed"):
+        if reason in problem:
+            return reason
+    return "ErrImagePull"
+
+
+def _observed(task: "asyncio.Task[None]") -> None:
+    """A pull that failed unexpectedly is tried again at the pod's next sync."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,571 @@
+"""`CriRuntime`: pods as sandboxes and containers of a container runtime.
+
+What runs is known from the runtime's lists. They are read at the start, after every loss of the connection, whenever
+the runtime reports an event, and regularly: every second where a runtime has no events, every ten seconds as a
+safeguard where it has them. Events only say that something has happened; what is true is in the lists.
+
+| found in the lists                                | follows                                                      |
+|---------------------------------------------------|--------------------------------------------------------------|
+| a container that ran has ended                    | its status is asked for, and its end reported                |
+| one that ran is gone, or its state is unknown     | its end is reported as lost, exit code 137                   |
+| a sandbox that was ready is not                   | the pod is reported as lost; its containers may still run    |
+| a container that was created and never started    | removed: an agent was killed between the two calls           |
+
+An answer that was lost does not lead to a second container: names are reserved in the runtime by pod, container and
+attempt, and a container that is there under the name is taken over.
+"""
+
+import asyncio
+import contextlib
+import math
+import os
+import signal
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kohort.kube import clock
+from kohort.kube.log import Log
+from kohort.kube.tasks import cancel_all
+from kohort.node.cgroups import MOUNT
+from kohort.node.grpc.status import Code, RpcError
+from kohort.node.pressure import resident_bytes
+from kohort.node.runtimes.cri import configuration, container_logs, streams
+from kohort.node.runtimes.cri import messages as cri
+from kohort.node.runtimes.cri.client import SANDBOX_SECONDS, SECONDS, CriClient, Unsupported
+from kohort.node.runtimes.cri.cni import CniServer
+from kohort.node.runtimes.cri.image_pulls import RegistryImages
+from kohort.node.runtimes.interface import (
+    CANNOT_RUN,
+    CannotCreate,
+    CannotStart,
+    ContainerKey,
+    ImageSource,
+    Instance,
+    Launch,
+    PodSandboxSpec,
+    Session,
+    parse_container_key,
+)
+from kohort.resources import CgroupValues
+
+LIST_SECONDS: Final = 1.0
+SAFEGUARD_SECONDS: Final = 10.0
+STATUS_SECONDS: Final = 5.0
+RETRY_SECONDS: Final = 1.0
+SHORTEST_WAIT, LONGEST_WAIT = 0.1, 3.0
+"""Before another attempt to reach a runtime that does not answer."""
+ROTATION_SECONDS: Final = 10.0
+LONGEST_OUTPUT: Final = 10240
+_log = Log(part="node")
+
+
+class _Container(msgspec.Struct):
+    """A container of this node, as it was last seen."""
+
+    id: str
+    instance: Instance
+    log: str
+    info: configuration.RuntimeInfo
+
+
+class _Sandbox(msgspec.Struct, frozen=True):
+    id: str
+    attempt: int
+    ready: bool
+
+
+class CriRuntime:
+    makes_cgroups = True
+
+    def __init__(
+        self,
+        client: CriClient,
+        node: str,
+        name: str,
+        version: str,
+        images: RegistryImages,
+        networks: CniServer | None = None,
+    ) -> None:
+        """`name` and `version` are what the runtime says of itself; `networks` gives sandboxes their network."""
+        self._networks = networks
+        self.name = name
+        self.version = version
+        self.images: ImageSource | None = images
+        self._client = client
+        self._node = node
+        self._containers: dict[str, _Container] = {}
+        self._sandboxes: dict[str, _Sandbox] = {}
+        """The newest of each pod."""
+        self._specs: dict[str, PodSandboxSpec] = {}
+        self._on_exit: list[Callable[[Instance], None]] = []
+        self._on_change: list[Callable[[], None]] = []
+        self._on_sandbox_lost: list[Callable[[str], None]] = []
+        self._problem = self._network_problem = ""
+        self._noticed = asyncio.Event()
+        """Set when the lists should be read now."""
+        self._relisted = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def problem(self) -> str:
+        return self._problem
+
+    @property
+    def network_problem(self) -> str:
+        return self._network_problem
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        self._on_change.append(callback)
+
+    def on_exit(self, callback: Callable[[Instance], None]) -> None:
+        self._on_exit.append(callback)
+
+    def on_sandbox_lost(self, callback: Callable[[str], None]) -> None:
+        self._on_sandbox_lost.append(callback)
+
+    # Pods
+
+    async def prepare_pod(self, pod: PodSandboxSpec) -> None:
+        self._specs[pod.uid] = pod
+        sandbox = self._sandboxes.get(pod.uid)
+        if sandbox is not None and sandbox.ready:
+            return
+        try:
+            if sandbox is not None:
+                await self._stop_sandbox(sandbox.id)
+            attempt = 0 if sandbox is None else sandbox.attempt + 1
+            await self._run_sandbox(pod, attempt)
+        except RpcError as problem:
+            raise CannotStart(f"failed to create pod sandbox: {problem.detail}") from problem
+
+    async def _run_sandbox(self, pod: PodSandboxSpec, attempt: int) -> None:
+        os.makedirs(pod.log_directory, exist_ok=True)
+        config = configuration.sandbox_config(pod, self._node, attempt, str(MOUNT))
+        request = cri.RunPodSandboxRequest(config, pod.handler)
+        try:
+            answer = await self._client.call(cri.RUN_POD_SANDBOX, request, timeout=SANDBOX_SECONDS)
+        except RpcError:
+            await self._relist()  # the answer may have been lost
+            found = self._sandboxes.get(pod.uid)
+            if found is not None and found.ready:
+                return
+            raise
+        self._sandboxes[pod.uid] = _Sandbox(answer.pod_sandbox_id, attempt, ready=True)
+
+    async def stop_pod(self, uid: str) -> None:
+        for sandbox in await self._sandboxes_of(uid):
+            with _ignored("a sandbox could not be stopped", uid):
+                await self._stop_sandbox(sandbox.id)
+        if (known := self._sandboxes.get(uid)) is not None:
+            self._sandboxes[uid] = msgspec.structs.replace(known, ready=False)
+
+    async def remove_pod(self, uid: str) -> None:
+        for sandbox in await self._sandboxes_of(uid):
+            with _ignored("a sandbox could not be removed", uid):
+                await self._stop_sandbox(sandbox.id)
+                request = cri.RemovePodSandboxRequest(sandbox.id)
+                await self._client.call_unless_gone(cri.REMOVE_POD_SANDBOX, request)
+        self._sandboxes.pop(uid, None)
+        self._specs.pop(uid, None)
+        for id in [id for id in self._containers if parse_container_key(id).pod_uid == uid]:
+            self._containers.pop(id, None)
+
+    async def pods(self) -> set[str]:
+        return {each.labels[configuration.POD_UID] for each in await self._list_sandboxes()}
+
+    async def _stop_sandbox(self, id: str) -> None:
+        await self._client.call_unless_gone(cri.STOP_POD_SANDBOX, cri.StopPodSandboxRequest(id))
+
+    async def _sandboxes_of(self, uid: str) -> list[cri.PodSandbox]:
+        with _ignored("the sandboxes of a pod could not be listed", uid):
+            return [each for each in await self._list_sandboxes() if each.labels[configuration.POD_UID] == uid]
+        return []
+
+    # Containers
+
+    async def instances(self) -> dict[str, Instance]:
+        await self._relist()
+        if not self._tasks:
+            if self._networks is not None:
+                await self._networks.start()
+            self._tasks = [
+                asyncio.create_task(self._watch(), name="cri-lists"),
+                asyncio.create_task(self._follow_events(), name="cri-events"),
+                asyncio.create_task(self._rotate_logs(), name="cri-logs"),
+                asyncio.create_task(self._check_health(), name="cri-health"),
+            ]
+        return {id: each.instance for id, each in self._containers.items()}
+
+    async def start(self, launch: Launch) -> Instance:
+        key = parse_container_key(launch.id)
+        pod, sandbox = self._specs.get(key.pod_uid), self._sandboxes.get(key.pod_uid)
+        if pod is None or sandbox is None:
+            raise CannotStart(f"pod {key.pod_uid} has no sandbox")
+        os.makedirs(os.path.dirname(launch.log), exist_ok=True)
+        id = await self._create(launch, key, pod, sandbox)
+        try:
+            await self._client.call(cri.START_CONTAINER, cri.StartContainerRequest(id))
+        except RpcError as problem:
+            return await self._failed_to_start(launch.id, id, problem)
+        found = await self._ask_status(launch.id, id)
+        if not found.instance.running:  # it has ended already; that is reported as every other end
+            running = msgspec.structs.replace(found.instance, exit_code=None, ended="", oom_killed=False, lost=False)
+            found.instance = running
+            self._noticed.set()
+        self._containers[launch.id] = found
+        return found.instance
+
+    async def _create(self, launch: Launch, key: ContainerKey, pod: PodSandboxSpec, sandbox: _Sandbox) -> str:
+        target = self._target(key.pod_uid, launch.shares_processes_of)
+        config = configuration.container_config(launch, pod, self._node, key, target)
+        of_pod = configuration.sandbox_config(pod, self._node, sandbox.attempt, str(MOUNT))
+        request = cri.CreateContainerRequest(sandbox.id, config, of_pod)
+        try:
+            return (await self._client.call(cri.CREATE_CONTAINER, request)).container_id
+        except RpcError as problem:
+            if "is reserved for" not in problem.detail and problem.code not in (Code.UNAVAILABLE, Code.ALREADY_EXISTS):
+                raise CannotCreate(problem.detail) from problem
+        return await self._create_again(launch.id, request)
+
+    async def _create_again(self, key: str, request: cri.CreateContainerRequest) -> str:
+        """An earlier call has made the container, and its answer was lost. One that has not been started is made anew,
+        with the configuration of now."""
+        try:
+            for each in await self._list_containers():
+                found = configuration.container_key(each.labels, each.annotations)
+                if found is not None and str(found) == key:
+                    await self._client.call_unless_gone(cri.REMOVE_CONTAINER, cri.RemoveContainerRequest(each.id))
+            return (await self._client.call(cri.CREATE_CONTAINER, request)).container_id
+        except RpcError as problem:
+            raise CannotCreate(problem.detail) from problem
+
+    async def _failed_to_start(self, key: str, id: str, problem: RpcError) -> Instance:
+        """A program that cannot be run has ended as soon as it was started."""
+        try:
+            found = await self._ask_status(key, id)
+        except (CannotStart, RpcError):
+            raise CannotStart(problem.detail) from problem
+        if not found.instance.running:
+            found.instance = msgspec.structs.replace(
+                found.instance,
+                exit_code=found.instance.exit_code or CANNOT_RUN,
+                ended=found.instance.ended or clock.timestamp(),
+                problem=found.instance.problem or problem.detail,
+            )
+        self._containers[key] = found  # one that runs: only the answer was lost
+        return found.instance
+
+    def _target(self, uid: str, container: str) -> str:
+        found = self._current(uid, container) if container else None
+        return found.id if found is not None else ""
+
+    async def stop(self, id: str, grace: float, number: int = signal.SIGTERM) -> None:
+        """The stop signal is part of the container's configuration."""
+        deadline = asyncio.get_running_loop().time() + grace
+        wait = SHORTEST_WAIT
+        while (known := self._containers.get(id)) is not None and known.instance.running:
+            left = max(deadline - asyncio.get_running_loop().time(), 0.0)
+            try:
+                request = cri.StopContainerRequest(known.id, math.ceil(left))
+                await self._client.call_unless_gone(cri.STOP_CONTAINER, request, timeout=SECONDS + left)
+                await self._relist()
+            except RpcError as problem:
+                _log.warning("a container could not be stopped", container=id, problem=str(problem))
+            if id in self._containers and self._containers[id].instance.running:
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, LONGEST_WAIT)
+
+    async def remove(self, id: str) -> None:
+        if (known := self._containers.get(id)) is None:
+            return
+        with _ignored("a container could not be removed", id):
+            await self._client.call_unless_gone(cri.REMOVE_CONTAINER, cri.RemoveContainerRequest(known.id))
+            self._containers.pop(id, None)
+
+    async def resize(self, id: str, values: CgroupValues) -> None:
+        if (known := self._containers.get(id)) is None:
+            raise OSError(f"container {id} is not known")
+        request = cri.UpdateContainerResourcesRequest(known.id, configuration.linux_resources(values))
+        try:
+            await self._client.call(cri.UPDATE_CONTAINER, request)
+        except RpcError as problem:
+            raise OSError(f"the runtime did not change the resources of {id}: {problem.detail}") from problem
+
+    async def resize_pod(self, uid: str, values: CgroupValues) -> None:
+        sandbox = self._sandboxes.get(uid)
+        if sandbox is None:
+            return
+        resources = configuration.linux_resources(values)
+        request = cri.UpdatePodSandboxResourcesRequest(sandbox.id, resources=resources)
+        try:
+            await self._client.call(cri.UPDATE_POD_SANDBOX, request)
+        except Unsupported:
+            pass
+        except RpcError as problem:
+            raise OSError(f"the runtime refused the new size of the pod: {problem.detail}") from problem
+
+    def cgroup_name(self, pod_uid: str, container: str) -> str:
+        found = self._current(pod_uid, container)
+        return found.id if found is not None else ""
+
+    def _current(self, uid: str, container: str) -> _Container | None:
+        """The newest attempt of a container that runs."""
+        keys = [(parse_container_key(id), each) for id, each in self._containers.items() if each.instance.running]
+        found = [(key.attempt, each) for key, each in keys if (key.pod_uid, key.container) == (uid, container)]
+        return max(found, key=lambda each: each[0])[1] if found else None
+
+    def memory_in_use(self, instance: Instance) -> int:
+        return resident_bytes([instance.pid]) if instance.pid > 0 else 0
+
+    # Commands
+
+    async def execute(self, within: str, launch: Launch) -> Session:
+        request = cri.ExecRequest(
+            self._id_of(within), launch.command, launch.tty, launch.stdin, stdout=True, stderr=not launch.tty
+        )
+        try:
+            url = (await self._client.call(cri.EXEC, request)).url
+        except RpcError as problem:
+            raise CannotStart(problem.detail) from problem
+        return await streams.connect(url, stdin=launch.stdin, tty=launch.tty)
+
+    async def run_command(self, within: str, launch: Launch) -> tuple[int, bytes]:
+        request = cri.ExecSyncRequest(self._id_of(within), launch.command)
+        try:
+            answer = await self._client.call(cri.EXEC_SYNC, request, timeout=None)
+        except RpcError as problem:
+            raise CannotStart(problem.detail) from problem
+        return answer.exit_code, (answer.stdout + answer.stderr)[:LONGEST_OUTPUT]
+
+    async def attach(self, id: str) -> Session:
+        own, known = self._id_of(id), self._containers[id].info.config
+        request = cri.AttachRequest(own, known.stdin, known.tty, stdout=True, stderr=not known.tty)
+        try:
+            url = (await self._client.call(cri.ATTACH, request)).url
+        except RpcError as problem:
+            raise CannotStart(problem.detail) from problem
+        return await streams.connect(url, stdin=known.stdin, tty=known.tty)
+
+    def _id_of(self, id: str) -> str:
+        if (known := self._containers.get(id)) is None:
+            raise CannotStart(f"container {id} is not known")
+        return known.id
+
+    # What the runtime says
+
+    async def _watch(self) -> None:
+        wait = SHORTEST_WAIT
+        while True:
+            period = LIST_SECONDS if not self._has_events else SAFEGUARD_SECONDS
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._noticed.wait(), period)
+            self._noticed.clear()
+            try:
+                await self._relist()
+                wait = SHORTEST_WAIT
+            except RpcError:
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, LONGEST_WAIT)
+                self._noticed.set()
+
+    _has_events = False
+
+    async def _follow_events(self) -> None:
+        """Read the lists at once when the runtime reports an event, and after every loss of the stream."""
+        wait = SHORTEST_WAIT
+        while True:
+            try:
+                async with contextlib.aclosing(self._client.events()) as events:
+                    self._has_events = True
+                    self._noticed.set()
+                    async for _ in events:
+                        wait = SHORTEST_WAIT
+                        self._noticed.set()
+            except Unsupported:
+                self._has_events = False
+                return
+            except RpcError:
+                pass
+            self._has_events = False
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, LONGEST_WAIT)
+
+    async def _relist(self) -> None:
+        """Raises RpcError."""
+        async with self._relisted:
+            await self._relist_sandboxes()
+            await self._relist_containers()
+
+    async def _relist_sandboxes(self) -> None:
+        newest: dict[str, _Sandbox] = {}
+        for each in await self._list_sandboxes():
+            uid, attempt = each.labels[configuration.POD_UID], each.metadata.attempt if each.metadata else 0
+            if uid not in newest or attempt > newest[uid].attempt:
+                newest[uid] = _Sandbox(each.id, attempt, each.state == cri.PodSandboxState.READY)
+        lost = [
+            uid
+            for uid, before in self._sandboxes.items()
+            if before.ready and (uid not in newest or (newest[uid].id == before.id and not newest[uid].ready))
+        ]
+        for uid, found in newest.items():
+            if uid not in self._sandboxes or self._sandboxes[uid].attempt <= found.attempt:
+                self._sandboxes[uid] = found
+        for uid in lost:
+            if uid not in newest:
+                self._sandboxes.pop(uid, None)
+            for callback in self._on_sandbox_lost:
+                callback(uid)
+
+    async def _relist_containers(self) -> None:
+        known = dict(self._containers)
+        listed: dict[str, cri.Container] = {}
+        for each in await self._list_containers():
+            if (found := configuration.container_key(each.labels, each.annotations)) is not None:
+                listed[str(found)] = each
+        for key, each in listed.items():
+            before = known.get(key)
+            if before is None and key not in self._containers:
+                await self._take_over(key, each)
+            elif before is not None and before.instance.running and each.state != cri.ContainerState.RUNNING:
+                await self._learn_end(key, each)
+        for key, container in known.items():
+            if container.instance.running and key not in listed and self._containers.get(key) is container:
+                self._ended(key, _lost(container.instance))
+
+    async def _take_over(self, key: str, container: cri.Container) -> None:
+        if container.state == cri.ContainerState.CREATED:
+            return  # `start` is about to start it, or removes it before it makes another one of that name
+        with contextlib.suppress(CannotStart):
+            found = await self._ask_status(key, container.id)
+            self._containers.setdefault(key, found)
+
+    async def _learn_end(self, key: str, container: cri.Container) -> None:
+        with contextlib.suppress(CannotStart):
+            found = await self._ask_status(key, container.id)
+            if not found.instance.running:
+                self._ended(key, found.instance)
+
+    def _ended(self, key: str, instance: Instance) -> None:
+        if (known := self._containers.get(key)) is not None and known.instance.running:
+            known.instance = instance
+            for callback in self._on_exit:
+                callback(instance)
+
+    async def _ask_status(self, key: str, id: str) -> _Container:
+        """Raises CannotStart if it does not exist, and RpcError."""
+        try:
+            answer = await self._client.call(cri.CONTAINER_STATUS, cri.ContainerStatusRequest(id, True))
+        except RpcError as problem:
+            if problem.code == Code.NOT_FOUND:
+                raise CannotStart(problem.detail) from problem
+            raise
+        assert answer.status is not None
+        info = configuration.runtime_info(answer.info)
+        return _Container(id, instance_of(key, answer.status, info.pid), answer.status.log_path, info)
+
+    async def _list_sandboxes(self) -> tuple[cri.PodSandbox, ...]:
+        request = cri.ListPodSandboxRequest(cri.PodSandboxFilter(label_selector={configuration.NODE_LABEL: self._node}))
+        return (await self._client.call(cri.LIST_POD_SANDBOX, request)).items
+
+    async def _list_containers(self) -> tuple[cri.Container, ...]:
+        request = cri.ListContainersRequest(cri.ContainerFilter(label_selector={configuration.NODE_LABEL: self._node}))
+        return (await self._client.call(cri.LIST_CONTAINERS, request)).containers
+
+    # Logs and health
+
+    async def _rotate_logs(self) -> None:
+        while True:
+            await asyncio.sleep(ROTATION_SECONDS)
+            await self.rotate_logs()
+
+    async def rotate_logs(self, largest: int = container_logs.LARGEST) -> None:
+        """Set aside log files of running containers that have become too large."""
+        for key, each in list(self._containers.items()):
+            path = Path(each.log)
+            if each.instance.running and container_logs.is_full(path, largest):
+                with container_logs.set_aside(path), _ignored("a log file could not be rotated", key):
+                    await self._client.call(cri.REOPEN_CONTAINER_LOG, cri.ReopenContainerLogRequest(each.id))
+
+    async def _check_health(self) -> None:
+        while True:
+            try:
+                status = await self._client.call(cri.STATUS, cri.StatusRequest(), timeout=STATUS_SECONDS)
+                conditions = status.status.conditions if status.status is not None else ()
+                problem, network = problem_of(conditions, "RuntimeReady"), problem_of(conditions, "NetworkReady")
+            except RpcError as failed:
+                problem, network = f"container runtime is down: {failed.detail}", ""
+            self._set_problems(problem, network if self._networks is not None else "")
+            await asyncio.sleep(RETRY_SECONDS if problem or self._network_problem else STATUS_SECONDS)
+
+    def _set_problems(self, problem: str, network: str) -> None:
+        if (problem, network) != (self._problem, self._network_problem):
+            self._problem, self._network_problem = problem, network
+            for callback in self._on_change:
+                callback()
+
+    async def close(self, *, stop: bool) -> None:
+        tasks, self._tasks = self._tasks, []
+        await cancel_all(*tasks)
+        if stop:
+            with contextlib.suppress(RpcError):
+                await asyncio.gather(*(self.stop_pod(uid) for uid in await self.pods()))
+        if self._networks is not None:
+            await self._networks.close()
+        await self._client.close()
+
+
+def instance_of(key: str, status: cri.ContainerStatus, pid: int = 0) -> Instance:
+    """A container as the agent sees it."""
+    state = cri.ContainerState
+    image = status.image_id or status.image_ref
+    common = Instance(key, pid, 0, _time(status.started_at or status.created_at), runtime_id=status.id, image_id=image)
+    if status.state in (state.RUNNING, state.CREATED):
+        return common
+    if status.state != state.EXITED:
+        return _lost(common)
+    cannot_run = status.reason in ("StartError", "ContainerCannotRun")
+    return msgspec.structs.replace(
+        common,
+        ended=_time(status.finished_at),
+        exit_code=status.exit_code,
+        oom_killed=status.reason == "OOMKilled",
+        problem=status.message or status.reason if cannot_run else "",
+    )
+
+
+def problem_of(conditions: tuple[cri.RuntimeCondition, ...], type: str) -> str:
+    """What a condition of the runtime says is wrong; empty if nothing is."""
+    missing = "container runtime network" if type == "NetworkReady" else "container runtime"
+    condition = next((each for each in conditions if each.type == type), None)
+    if condition is None:
+        return f"{missing} not ready: {type} is not reported"
+    if condition.status:
+        return ""
+    return f"{missing} not ready: {type}=false reason:{condition.reason} message:{condition.message}"
+
+
+def _lost(instance: Instance) -> Instance:
+    return msgspec.structs.replace(instance, exit_code=128 + signal.SIGKILL, ended=clock.timestamp(), lost=True)
+
+
+def _time(nanoseconds: int) -> str:
+    moment = datetime.fromtimestamp(nanoseconds / 1e9, UTC)
+    return clock.format_time(moment.replace(microsecond=0)) if nanoseconds > 0 else ""
+
+
+class _ignored(contextlib.AbstractContextManager[None]):
+    """A failed call is logged and not raised: it is repeated by whoever finds that something is left."""
+
+    def __init__(self, message: str, what: str) -> None:
+        self._message = message
+        self._what = what
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> bool:
+        if not isinstance(problem, RpcError):
+            return False
+        _log.warning(self._message, what=self._what, problem=str(problem))
+        return True

@@ -1,0 +1,117 @@
+"""Pods in containerd: images, commands, logs, exit codes, exec, restarts."""
+
+import pytest
+from tests.containers.cluster import ContainerCluster, state_of, status_of
+from tests.containers.containerd import Containerd, image_archive
+
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(180)]
+
+
+async def test_a_pod_runs_from_an_image_of_a_registry_and_leaves_nothing(
+    cluster: ContainerCluster, containerd: Containerd
+) -> None:
+    async with cluster.node():
+        pod = await cluster.run("a", {"command": ["sh", "-c", "echo hello; sleep 1000"]})
+        found = status_of(pod)
+        assert found["containerID"].startswith("containerd://")
+        assert found["imageID"].startswith(cluster.image.partition(":1")[0]) and "@sha256:" in found["imageID"]
+        assert await cluster.until_logged("a", "hello") == "hello\n"
+        assert await cluster.shell("a", "cat /mark; hostname") == "onea\n"
+        reasons = [reason for reason, _ in await cluster.events("a")]
+        assert reasons[-2:] == ["Created", "Started"]
+        await cluster.delete("a")
+    assert containerd.ctr("containers", "ls", "-q") == ""
+
+
+async def test_command_and_arguments_replace_those_of_the_image(
+    cluster: ContainerCluster, containerd: Containerd, registry: str
+) -> None:
+    archive = image_archive(
+        "x:1",
+        entrypoint=["/bin/echo", "entry"],
+        command=["default"],
+        env=["PATH=/bin", "FROM_IMAGE=yes", "BOTH=image"],
+        directory="/data",
+    )
+    image = containerd.push(registry, "test/entry:1", archive)
+    cases: dict[str, tuple[dict[str, object], str]] = {
+        "neither": ({}, "entry default\n"),
+        "args": ({"args": ["own"]}, "entry own\n"),
+        "command": ({"command": ["/bin/echo", "only"]}, "only\n"),
+        "both": (
+            {"command": ["/bin/echo", "one"], "args": ["$(WORD)"], "env": [{"name": "WORD", "value": "two"}]},
+            "one two\n",
+        ),
+        "place": ({"command": ["/bin/pwd"]}, "/data\n"),
+        "directory": ({"command": ["/bin/pwd"], "workingDir": "/tmp"}, "/tmp\n"),
+        "env": (
+            {"command": ["/bin/sh", "-c", "echo $FROM_IMAGE $BOTH"], "env": [{"name": "BOTH", "value": "pod"}]},
+            "yes pod\n",
+        ),
+    }
+    async with cluster.node():
+        for name, (container, _) in cases.items():
+            await cluster.create(name, {"image": image, **container}, restartPolicy="Never")
+        for name, (_, expected) in cases.items():
+            await cluster.until(name, lambda pod: pod["status"].get("phase") == "Succeeded")
+            assert await cluster.log(name) == expected, name
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "reason"),
+    [
+        (["true"], 0, "Completed"),
+        (["sh", "-c", "exit 7"], 7, "Error"),
+        (["sh", "-c", "sleep 9 & kill -9 $!; wait $!"], 137, "Error"),
+        (["/no/such/program"], 128, "StartError"),
+    ],
+)
+async def test_exit_codes(cluster: ContainerCluster, command: list[str], code: int, reason: str) -> None:
+    async with cluster.node():
+        await cluster.create("a", {"command": command}, restartPolicy="Never")
+        pod = await cluster.until("a", lambda pod: pod["status"].get("phase") in ("Succeeded", "Failed"))
+        ended = state_of(pod)["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (code, reason)
+        if reason == "StartError":
+            assert "/no/such/program" in ended["message"]
+        assert ended["startedAt"] and ended["finishedAt"]
+
+
+async def test_the_termination_message_is_read(cluster: ContainerCluster) -> None:
+    async with cluster.node():
+        await cluster.create(
+            "a", {"command": ["sh", "-c", "echo why > /dev/termination-log; exit 1"]}, restartPolicy="Never"
+        )
+        pod = await cluster.until("a", lambda pod: pod["status"].get("phase") == "Failed")
+        assert state_of(pod)["terminated"]["message"] == "why\n"
+
+
+async def test_a_container_that_fails_is_restarted_and_its_earlier_log_kept(cluster: ContainerCluster) -> None:
+    async with cluster.node():
+        script = "echo run; test -e /data/x || { touch /data/x; exit 3; }; sleep 1000"
+        mounts = [{"name": "v", "mountPath": "/data"}]
+        volumes = [{"name": "v", "emptyDir": {}}]
+        await cluster.create("a", {"command": ["sh", "-c", script], "volumeMounts": mounts}, volumes=volumes)
+        pod = await cluster.until("a", lambda pod: status_of(pod).get("restartCount") == 1 and status_of(pod)["ready"])
+        assert status_of(pod)["lastState"]["terminated"]["exitCode"] == 3
+        assert await cluster.log("a", previous=True) == "run\n"
+        assert await cluster.until_logged("a", "run") == "run\n"
+
+
+async def test_commands_in_a_container(cluster: ContainerCluster) -> None:
+    async with cluster.node():
+        await cluster.run("a")
+        assert await cluster.execute("a", "sh", "-c", "echo out; echo err >&2; exit 3") == (3, "out\n", "err\n")
+        assert await cluster.execute("a", "wc", "-c", stdin=b"x" * 300_000) == (0, "300000\n", "")
+        code, out, _ = await cluster.execute("a", "sh", "-c", "tty", tty=True, stdin=b"")
+        assert (code, out.strip()) == (0, "/dev/pts/0")
+        code, _, problem = await cluster.execute("a", "nosuchprogram")
+        assert code == 126 and "executable file not found" in problem
+
+
+async def test_lines_longer_than_the_runtime_keeps_together_are_put_together(cluster: ContainerCluster) -> None:
+    async with cluster.node():
+        script = "head -c 50000 /dev/zero | tr '\\0' x; echo; printf 'no newline'"
+        await cluster.create("a", {"command": ["sh", "-c", script]}, restartPolicy="Never")
+        await cluster.until("a", lambda pod: pod["status"].get("phase") == "Succeeded")
+        assert await cluster.log("a") == "x" * 50000 + "\nno newline"
