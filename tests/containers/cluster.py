@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from kohort.cluster.apiserver.auth.model import ADMIN
@@ -14,7 +14,7 @@ from kohort.kube.client import Client
 from kohort.kube.errors import AlreadyExists
 from kohort.kube.http import Request, Response
 from kohort.kube.manager import Manager
-from kohort.kube.resources import EVENTS, NAMESPACES, PODS, SERVICE_ACCOUNTS
+from kohort.kube.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from kohort.kube.transport import InProcessTransport
 from kohort.node.agent import Agent, NodeOptions
 from kohort.node.api.log_reader import LogOptions, read_log
@@ -142,6 +142,16 @@ class ContainerCluster:
         code, out, problem = await self.execute(name, "sh", "-c", script, container=container)
         assert code == 0, (code, out, problem)
         return out
+
+    async def until_true(self, holds: Callable[[], Awaitable[bool]], seconds: float = SECONDS) -> None:
+        deadline = time.monotonic() + seconds
+        while not await holds():
+            assert time.monotonic() < deadline, f"not in {seconds} s"
+            await asyncio.sleep(0.05)
+
+    async def node_is_ready(self) -> bool:
+        node = await self.client.get(NODES, NODE)
+        return any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"]["conditions"])
 
     async def events(self, name: str) -> list[tuple[str, str]]:
         """Reasons and messages of the events of a pod."""

@@ -8,6 +8,8 @@ from tests.containers.cluster import ContainerCluster, container_cluster
 from tests.containers.containerd import Containerd, image_archive, pause_archive
 from tools.container_packages import missing
 
+from kohort.node.runtimes.cri.leftover_sandboxes import end_sandboxes
+
 SLEEP = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
 
 
@@ -44,3 +46,4 @@ async def cluster(containerd: Containerd, image: str, tmp_path: Path) -> AsyncIt
     directory.mkdir(mode=0o700)
     async with container_cluster(containerd.socket, directory, image) as made:
         yield made
+    await end_sandboxes(directory)

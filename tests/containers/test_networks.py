@@ -1,0 +1,121 @@
+"""Networks of pods in containerd: the CNI plugin, addresses, services' names, host network."""
+
+import asyncio
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.containers.cluster import ContainerCluster, is_ready
+from tests.containers.containerd import Containerd
+
+from kohort.node.runtimes.cri import cni
+
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(180)]
+SERVE = "mkdir -p /www; echo answer > /www/index.html; exec httpd -f -p 8080 -h /www"
+
+
+async def test_pods_have_addresses_of_the_node_and_reach_each_other(cluster: ContainerCluster) -> None:
+    async with cluster.node() as agent:
+        server = await cluster.run("server", {"command": ["sh", "-c", SERVE]})
+        await cluster.run("client")
+        address = server["status"]["podIP"]
+        assert address.startswith(("198.18.", "198.19."))
+        assert f"inet {address}/32" in await cluster.shell("server", "ip address show eth0")
+        assert "UP" in await cluster.shell("client", "ip link show lo")
+        fetch = f"echo 'GET / HTTP/1.0' | nc {address} 8080"
+        assert "answer\n" in await cluster.shell("client", f"until {fetch}; do sleep 0.1; done")
+        record = agent.pods.find("default", "server")
+        assert record is not None
+        reader, writer = await agent.network.connect(record, 8080)  # as port-forward does
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        assert (await asyncio.wait_for(reader.read(), 10)).endswith(b"answer\n")
+        writer.close()
+
+
+async def test_a_pod_on_the_network_of_the_machine(cluster: ContainerCluster) -> None:
+    async with cluster.node() as agent:
+        pod = await cluster.run("a", hostNetwork=True)
+        assert pod["status"]["podIP"] == agent.state.machine.address
+        own = os.readlink("/proc/self/ns/net")
+        assert (await cluster.shell("a", "readlink /proc/self/ns/net")).strip() == own
+
+
+async def test_two_pods_listen_on_the_same_port(cluster: ContainerCluster) -> None:
+    async with cluster.node():
+        listens = {"command": ["sh", "-c", SERVE], "readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1}}
+        await cluster.create("a", listens)
+        await cluster.create("b", listens)
+        one, two = await cluster.until("a", is_ready), await cluster.until("b", is_ready)
+        assert one["status"]["podIP"] != two["status"]["podIP"]
+
+
+async def test_a_network_that_cannot_be_made_is_tried_again_and_leaves_no_sandbox(
+    cluster: ContainerCluster, containerd: Containerd
+) -> None:
+    async with cluster.node() as agent:
+        plugin = containerd.cni_bin / cni.PLUGIN
+        works = plugin.read_text()
+        failing = """#!/bin/sh
+[ $CNI_COMMAND = ADD ] || exit 0
+echo '{"code": 7, "msg": "no network today"}'
+exit 1
+"""
+        plugin.write_text(failing)
+        await cluster.create("a")
+        assert "no network today" in await cluster.until_event("a", "FailedCreatePodSandBox")
+        assert containerd.ctr("containers", "ls", "-q") == ""
+        plugin.write_text(works)
+        record = agent.pods.find("default", "a")
+        assert record is not None
+        record.wake()
+        await cluster.until("a", is_ready)
+
+
+def call_plugin(containerd: Containerd, command: str, **variables: str) -> tuple[int, dict[str, object]]:
+    environment = {"CNI_COMMAND": command, "CNI_IFNAME": "eth0", "CNI_CONTAINERID": "x", **variables}
+    config = json.dumps({"cniVersion": "0.4.0", "name": "kohort", "type": "kohort"})
+    plugin = str(containerd.cni_bin / cni.PLUGIN)
+    done = subprocess.run([plugin], input=config, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    return done.returncode, json.loads(done.stdout or "{}")
+
+
+async def test_networks_of_unknown_pods_can_be_removed_any_number_of_times(
+    cluster: ContainerCluster, containerd: Containerd
+) -> None:
+    async with cluster.node():
+        for namespace in ("", "/no/such/namespace", "/proc/self/ns/net"):
+            for _ in range(2):
+                arguments = {"CNI_ARGS": "IgnoreUnknown=1;K8S_POD_UID=unknown", "CNI_NETNS": namespace}
+                assert await asyncio.to_thread(call_plugin, containerd, "DEL", **arguments) == (0, {})
+        code, answer = await asyncio.to_thread(call_plugin, containerd, "VERSION")
+        assert code == 0 and "0.4.0" in str(answer["supportedVersions"])
+        code, answer = await asyncio.to_thread(
+            call_plugin, containerd, "ADD", CNI_ARGS="K8S_POD_UID=unknown", CNI_NETNS="/no/such/namespace"
+        )
+        assert code == 1 and "/no/such/namespace" in str(answer["msg"])
+
+
+async def test_without_an_agent_the_plugin_asks_to_try_later(cluster: ContainerCluster, containerd: Containerd) -> None:
+    async with cluster.node():
+        pass
+    code, answer = await asyncio.to_thread(call_plugin, containerd, "DEL", CNI_ARGS="K8S_POD_UID=u")
+    assert (code, answer["code"]) == (1, cni.TRY_LATER)
+
+
+async def test_a_network_of_others_is_left_alone(
+    cluster: ContainerCluster, containerd: Containerd, tmp_path: Path
+) -> None:
+    """The runtime has another network: pods use that of the machine."""
+    other = containerd.cni_conf / "00-other.conflist"
+    other.write_text('{"cniVersion": "0.4.0", "name": "other", "plugins": [{"type": "ptp"}]}')
+    try:
+        async with cluster.node():
+            pod = await cluster.run("a")
+            assert (await cluster.shell("a", "readlink /proc/self/ns/net")).strip() == os.readlink("/proc/self/ns/net")
+            assert pod["status"]["podIP"]
+        assert "other" in other.read_text()
+    finally:
+        other.unlink()

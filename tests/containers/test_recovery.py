@@ -1,0 +1,125 @@
+"""Agents and runtimes that are killed, sandboxes that end, pods that others have made."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+from tests.containers.cluster import ContainerCluster, state_of, status_of
+from tests.containers.containerd import Containerd
+
+from kohort.kube.resources import PODS
+from kohort.node.runtimes.cri.discovery import CannotUseRuntime, examine
+
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(240)]
+COUNT = ["sh", "-c", "n=0; while :; do echo $n; n=$((n+1)); sleep 0.05; done"]
+
+
+async def test_an_agent_takes_over_what_its_predecessor_has_started(cluster: ContainerCluster) -> None:
+    probe = {"exec": {"command": ["true"]}, "periodSeconds": 1}
+    async with cluster.node(stop_pods=False):
+        before = await cluster.run("a", {"command": COUNT, "readinessProbe": probe})
+        await cluster.create("b", {"command": ["sh", "-c", "sleep 2; exit 5"]}, restartPolicy="Never")
+        await cluster.until("b", lambda pod: "running" in state_of(pod))
+    await asyncio.sleep(2.5)  # "b" ends while no agent runs
+    async with cluster.node():
+        pod = await cluster.until("b", lambda pod: pod["status"].get("phase") == "Failed")
+        assert state_of(pod, "c")["terminated"]["exitCode"] == 5
+        after = await cluster.until("a", lambda pod: status_of(pod)["ready"])
+        assert status_of(after)["containerID"] == status_of(before)["containerID"]
+        assert status_of(after)["restartCount"] == 0 and after["status"]["podIP"] == before["status"]["podIP"]
+        assert await cluster.shell("a", "echo inside") == "inside\n"
+        numbers = [int(line) for line in (await cluster.log("a")).split()]
+        assert numbers == list(range(len(numbers)))
+
+
+async def test_pods_that_were_deleted_without_an_agent_are_removed(
+    cluster: ContainerCluster, containerd: Containerd
+) -> None:
+    async with cluster.node(stop_pods=False):
+        await cluster.run("a")
+    await cluster.client.delete(PODS, "a", "default", grace_seconds=0)
+    async with cluster.node():
+
+        async def nothing_is_left() -> bool:
+            return containerd.ctr("containers", "ls", "-q") == ""
+
+        await cluster.until_true(nothing_is_left)
+
+
+async def test_the_runtime_is_killed_and_nothing_restarts(cluster: ContainerCluster, containerd: Containerd) -> None:
+    async def not_ready() -> bool:
+        return not await cluster.node_is_ready()
+
+    async with cluster.node():
+        before = await cluster.run("a", {"command": COUNT})
+        await cluster.create("b", {"command": ["sh", "-c", "sleep 3; exit 6"]}, restartPolicy="Never")
+        await cluster.until("b", lambda pod: "running" in state_of(pod))
+        containerd.kill()
+        try:
+            await cluster.until_true(not_ready)
+            await asyncio.sleep(3)  # "b" ends meanwhile
+        finally:
+            containerd.start()
+        pod = await cluster.until("b", lambda pod: pod["status"].get("phase") == "Failed")
+        assert state_of(pod)["terminated"]["exitCode"] == 6
+        await cluster.until_true(cluster.node_is_ready)
+        after = await cluster.client.get(PODS, "a", "default")
+        assert status_of(after)["containerID"] == status_of(before)["containerID"]
+        assert status_of(after)["restartCount"] == 0 and "running" in state_of(after)
+        numbers = [int(line) for line in (await cluster.log("a")).split()]
+        assert numbers == list(range(len(numbers))), "output was lost"
+
+
+async def test_a_pod_whose_sandbox_ends_starts_again_with_its_init_containers(
+    cluster: ContainerCluster, containerd: Containerd
+) -> None:
+    mounts = [{"name": "v", "mountPath": "/data"}]
+    init = {
+        "name": "init",
+        "image": cluster.image,
+        "command": ["sh", "-c", "echo x >> /data/inits"],
+        "volumeMounts": mounts,
+    }
+    async with cluster.node():
+        before = await cluster.run(
+            "a", {"volumeMounts": mounts}, initContainers=[init], volumes=[{"name": "v", "emptyDir": {}}]
+        )
+        os.kill(sandbox_pid(containerd, status_of(before)["containerID"]), signal.SIGKILL)
+        await cluster.until_event("a", "SandboxChanged")
+        after = await cluster.until(
+            "a", lambda pod: status_of(pod).get("restartCount") == 1 and status_of(pod).get("ready", False)
+        )
+        assert status_of(after)["containerID"] != status_of(before)["containerID"]
+        assert await cluster.shell("a", "cat /data/inits") == "x\nx\n"
+
+
+def sandbox_pid(containerd: Containerd, container_id: str) -> int:
+    """The process of the only sandbox."""
+    own = container_id.removeprefix("containerd://")
+    for line in containerd.ctr("tasks", "ls").splitlines()[1:]:
+        id, pid, _ = line.split()
+        if id != own:
+            return int(pid)
+    raise AssertionError("there is no sandbox")
+
+
+async def test_a_runtime_with_pods_of_others_is_refused(cluster: ContainerCluster, containerd: Containerd) -> None:
+    from kohort.node.runtimes.cri import messages as cri
+    from kohort.node.runtimes.cri.client import CriClient
+
+    client = CriClient(containerd.socket)
+    labels = {"io.kubernetes.pod.uid": "u", "io.kubernetes.pod.name": "p", "io.kubernetes.pod.namespace": "kube-system"}
+    options = cri.LinuxSandboxSecurityContext(cri.NamespaceOption(cri.NamespaceMode.NODE, cri.NamespaceMode.CONTAINER))
+    config = cri.PodSandboxConfig(
+        cri.PodSandboxMetadata("p", "u", "kube-system"), labels=labels, linux=cri.LinuxPodSandboxConfig("", options)
+    )
+    id = (await client.call(cri.RUN_POD_SANDBOX, cri.RunPodSandboxRequest(config))).pod_sandbox_id
+    try:
+        with pytest.raises(CannotUseRuntime, match="kube-system/p"):
+            await examine(containerd.socket)
+        assert (await examine(containerd.socket, share=True)).name == "containerd"
+    finally:
+        await client.call(cri.STOP_POD_SANDBOX, cri.StopPodSandboxRequest(id))
+        await client.call(cri.REMOVE_POD_SANDBOX, cri.RemovePodSandboxRequest(id))
+        await client.close()
