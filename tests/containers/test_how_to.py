@@ -1,0 +1,23 @@
+"""The how-to page about containers, followed with a real containerd, through `kohort up` and kubectl."""
+
+from pathlib import Path
+
+import pytest
+from tests.containers.containerd import Containerd, image_archive
+from tests.docs.pages import ROOT, Sandbox, blocks, kubectl, script
+
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
+
+
+def test_the_page_about_containers(containerd: Containerd, tmp_path: Path) -> None:
+    containerd.load(image_archive("docker.io/library/busybox:1.36"))
+    sandbox = Sandbox(tmp_path, kubectl())
+    sandbox.environment["KOHORT_UP_RUNTIME_ENDPOINT"] = containerd.endpoint
+    try:
+        done = sandbox.run(script(blocks(ROOT / "docs" / "how-to" / "containers.md")))
+    finally:
+        sandbox.close()
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "containers run in containerd" in done.stderr
+    for words in ("started\n", "/bin/busybox\n", "stopped (pid"):
+        assert words in done.stdout
