@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tests.kernel.bench import MI, NODE, SLEEP, Bench, bench, block, equal, resize_conditions, status_of
+from tests.kernel.groups import a_group_of_processes_is_resized_as_a_whole_or_not_at_all
 from tests.kernel.killing import whole_agents_may_be_killed_at_any_write
 from tests.kernel.ordering import writes_come_in_the_order_of_the_proposal
 
@@ -288,6 +289,7 @@ CASES: dict[str, Callable[[Bench], Awaitable[None]]] = {
         an_init_container_is_resized_while_it_runs,
         memory_in_use_is_not_taken_away,
         more_than_is_free_waits_until_it_is,
+        a_group_of_processes_is_resized_as_a_whole_or_not_at_all,
         whole_agents_may_be_killed_at_any_write,
     )
 }

@@ -28,6 +28,7 @@ CASES = (
     "an_init_container_is_resized_while_it_runs",
     "memory_in_use_is_not_taken_away",
     "more_than_is_free_waits_until_it_is",
+    "a_group_of_processes_is_resized_as_a_whole_or_not_at_all",
     "whole_agents_may_be_killed_at_any_write",
 )
 SECONDS = 400
