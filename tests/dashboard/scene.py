@@ -8,6 +8,7 @@ import msgspec
 from aiohttp import ClientSession, CookieJar
 from tests.builders import LeaderWorkerSet, lws, service
 
+from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard.running import Running, running
 from kohort.dashboard.server import Settings
 from kohort.kube.client import Client
@@ -153,6 +154,10 @@ class Scene:
         found = self.cluster.find(ROLLOUTS, name, namespace) or {}
         return str((found.get("status") or {}).get("phase", ""))
 
+    def step_of(self, name: str, namespace: str) -> int:
+        found = self.cluster.find(ROLLOUTS, name, namespace) or {}
+        return int((found.get("status") or {}).get("currentStepIndex") or 0)
+
     def pods_of(self, name: str, namespace: str = "default") -> list[Key]:
         found = self.cluster.objects(PODS, namespace)
         names = [one["metadata"] for one in found if one["metadata"]["labels"].get(group_labels.NAME) == name]
@@ -185,7 +190,7 @@ async def dashboard(
 ) -> AsyncIterator[Running]:
     """A dashboard that acts as the administrator, or as `client`."""
     used = client or Client(of.cluster.transport(), field_manager="kohort-dashboard", user_agent="kohort-dashboard")
-    async with running(used, ("127.0.0.1", 0), settings or Settings(), namespace="default") as found:
+    async with running(used, ("127.0.0.1", 0), settings or Settings(), CliCommands(), namespace="default") as found:
         yield found
 
 

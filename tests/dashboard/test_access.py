@@ -66,7 +66,7 @@ async def test_headers_forbid_what_pages_do_not_need(running: Running) -> None:
                 assert "default-src 'none'" in policy
                 assert "unsafe" not in policy
                 assert answer.headers["X-Content-Type-Options"] == "nosniff"
-                assert answer.headers["Referrer-Policy"] == "no-referrer"
+                assert answer.headers["Referrer-Policy"] == "same-origin"
         async with user.session.get(user.base + "/dashboard/") as answer:
             assert answer.headers["Cache-Control"] == "no-store"
             text = await answer.text()
@@ -88,6 +88,7 @@ async def test_a_write_needs_the_token_of_the_session(running: Running) -> None:
             ({}, {}),
             ({"csrf": "wrong"}, {}),
             ({"csrf": token}, {"Origin": "https://evil.example.com"}),
+            ({"csrf": token}, {"Origin": "null"}),
         ):
             async with user.session.post(address, data=body, headers=headers) as answer:
                 assert answer.status == 403

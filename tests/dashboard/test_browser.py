@@ -10,6 +10,7 @@ from tests.dashboard.scene import STEPS, Scene, dashboard, model_set, scene
 from tests.dashboard.test_html import PAYLOADS
 
 from kohort.dashboard.running import Running
+from kohort.dashboard.server import Settings
 from kohort.kube.resources import LEADER_WORKER_SETS
 
 pytestmark = [pytest.mark.browser, needs_browser()]
@@ -24,11 +25,20 @@ VIEWS = {
     "logs": f"{MIXTRAL}/logs",
     "release": f"{MIXTRAL}/release",
     "resize": "/dashboard/sets/inference/llama-70b/resize",
+    "failures": "/dashboard/sets/inference/llama-70b/failures",
+    "nodes": "/dashboard/nodes",
+    "what-if": "/dashboard/what-if?set=inference/llama-70b",
+    "action": f"{MIXTRAL}/actions/abort",
 }
+STILL = ("logs", "what-if", "action")
+"""Views that do not follow the cluster, or in another way."""
 
 
 LOOKS = {"light": (False, WIDE), "dark": (True, WIDE), "phone": (False, PHONE), "phone-dark": (True, PHONE)}
-PICTURED = {"fleet-light", "fleet-dark", "fleet-phone-dark", "set-light", "explanation-dark", "release-light"}
+PICTURED = {
+    *("fleet-light", "fleet-dark", "fleet-phone-dark", "set-light"),
+    *("explanation-dark", "release-light", "nodes-light"),
+}
 
 
 async def fill(of: Scene) -> None:
@@ -55,7 +65,7 @@ async def fill(of: Scene) -> None:
 async def filled() -> AsyncIterator[tuple[Scene, Running]]:
     async with scene(nodes=16) as found:
         await fill(found)
-        async with dashboard(found) as made:
+        async with dashboard(found, Settings(allow_actions=True)) as made:
             yield found, made
 
 
@@ -66,7 +76,7 @@ async def test_every_view_is_accessible_and_fits() -> None:
     async with filled() as (_, running), window(running) as browser:
         for name, path in VIEWS.items():
             await browser.open(path)
-            if name != "logs":
+            if name not in STILL:
                 await browser.live()
             for look, (dark, size) in LOOKS.items():
                 await browser.look(dark=dark, size=size)
@@ -92,6 +102,35 @@ async def test_two_browsers_see_a_change_within_a_second() -> None:
                 second.page.locator("#groups .cell").nth(2).wait_for(timeout=5000),
             )
             assert loop.time() - start < 1.0
+
+
+async def test_an_action_is_previewed_confirmed_and_seen_elsewhere() -> None:
+    """One browser approves a step, another sees it go on within a second."""
+    async with filled() as (found, running), window(running) as first, window(running) as second:
+        await second.open(f"{MIXTRAL}/release")
+        await second.live()
+        await first.open(f"{MIXTRAL}/release")
+        await first.page.click("text=Approve…")
+        await first.page.wait_for_selector("text=Nothing has changed yet")
+        await first.page.click("button:has-text('Approve')")
+        await first.page.wait_for_selector(".notice:has-text('step 1 of Rollout mixtral is approved')")
+        await found.cluster.until(lambda: found.step_of("mixtral", "inference") > 1, timeout=30)
+        start = asyncio.get_running_loop().time()
+        await second.page.wait_for_selector(".step.current:has-text('Step 2')", timeout=5000)
+        assert asyncio.get_running_loop().time() - start < 1.0
+
+
+async def test_a_manifest_is_planned() -> None:
+    async with scene(nodes=8) as found, dashboard(found) as running:
+        await found.create(model_set("llm", gpus=1, image="model:1"))
+        await found.ready("llm")
+        async with window(running) as browser:
+            await browser.open("/dashboard/what-if?set=default/llm")
+            text = await browser.page.input_value("#manifest")
+            await browser.page.fill("#manifest", text.replace("model:1", "model:2"))
+            await browser.page.click("button:has-text('Plan')")
+            await browser.page.wait_for_selector("text=would be rolled")
+            assert await browser.violations() == []
 
 
 async def test_what_a_user_has_opened_stays_open() -> None:

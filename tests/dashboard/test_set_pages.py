@@ -7,7 +7,7 @@ from tests.builders import lws, pod
 from tests.dashboard.scene import STEPS, Scene, Visit, dashboard, model_set, scene, visit
 from tests.dashboard.test_html import PAYLOADS
 
-from kohort.dashboard.pod_resources import container_amounts
+from kohort.dashboard.container_amounts import container_amounts
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.client import PatchType
@@ -107,7 +107,7 @@ async def test_a_resize_is_shown_pod_by_pod(place: tuple[Scene, Visit]) -> None:
     await found.create(slow.but("spec.rolloutStrategy.resourceUpdatePolicy", "InPlaceOnly"))
     await found.ready("llm")
     page = await user.json(f"{SETS}/llm/resize")
-    assert (page["policy"], page["status"]) == ("InPlaceOnly", None)
+    assert (page["policy"], page["progress"]) == ("InPlaceOnly", None)
     place_of_cpu = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/resources"
     amounts = {"cpu": "1", "memory": "16Gi", "nvidia.com/gpu": "2"}
     change: list[JsonObject] = [
@@ -117,7 +117,7 @@ async def test_a_resize_is_shown_pod_by_pod(place: tuple[Scene, Visit]) -> None:
     await found.until_set("llm", "default", lambda one: (one["status"].get("resize") or {}).get("state") == "Resizing")
     await found.cluster.until(lambda: any(_is_pending(one) for one in found.cluster.objects(PODS, "default")))
     page = await user.json(f"{SETS}/llm/resize")
-    assert page["status"]["state"] == "Resizing"
+    assert page["progress"]["state"] == "Resizing"
     states = {pod["state"] for group in page["groups"] for pod in group["pods"]}
     assert "Pending" in states
     assert "Resizing" in {group["phase"] for group in page["groups"]}

@@ -1,5 +1,6 @@
 """In a cluster: users log in with tokens, and see what the API server lets them list."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -8,12 +9,13 @@ import pytest
 from aiohttp import ClientSession, CookieJar
 from tests.dashboard.scene import Scene, Visit, model_set, scene
 
+from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard import access
 from kohort.dashboard.running import Running, running
 from kohort.dashboard.server import Settings
 from kohort.kube.client import Client
 from kohort.kube.credentials import Credentials, Static
-from kohort.kube.resources import SERVICE_ACCOUNTS, Resource
+from kohort.kube.resources import EVENTS, SERVICE_ACCOUNTS, Resource
 from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.json_types import JsonObject
 
@@ -60,7 +62,9 @@ async def place_of(rules: list[JsonObject] = READ) -> AsyncIterator[Place]:
         token = await reader(found, "east", rules)
         connection = Connection(address.server, ca=address.authority.encode())
         client = Client(HttpsTransport(connection, Credentials(Static(bearer=address.token))))
-        async with running(client, ("127.0.0.1", 0), Settings(), tokens_of=connection) as made:
+        async with running(
+            client, ("127.0.0.1", 0), Settings(allow_actions=True), CliCommands(), tokens_of=connection
+        ) as made:
             yield Place(found, made, token)
         await client.close()
 
@@ -93,9 +97,13 @@ async def test_a_user_sees_only_own_namespaces(place: Place) -> None:
             assert "west" not in text or "west" in path
 
 
-@pytest.mark.parametrize(
-    "tab", ["", "/history", "/events", "/logs", "/release", "/resize", "/status.svg", "/log-stream"]
+TABS = (
+    *("", "/history", "/events", "/logs", "/release", "/resize", "/status.svg", "/log-stream"),
+    *("/failures", "/actions/restart"),
 )
+
+
+@pytest.mark.parametrize("tab", TABS)
 async def test_no_page_of_another_namespace_exists(place: Place, tab: str) -> None:
     async with logged_in(place, place.token) as user:
         answer = await user.json(f"/dashboard/sets/west/{SECRET}{tab}", status=404)
@@ -103,6 +111,48 @@ async def test_no_page_of_another_namespace_exists(place: Place, tab: str) -> No
         assert answer["message"].replace(SECRET, "none") == absent["message"]
         if tab != "/log-stream":
             await user.json(f"/dashboard/sets/east/open-model{tab}", status=404 if tab == "/release" else 200)
+
+
+async def test_nodes_and_plans_show_nothing_of_other_namespaces(place: Place) -> None:
+    async with logged_in(place, place.token) as user:
+        await user.json("/dashboard/nodes", status=404)
+        await user.json(f"/dashboard/what-if?set=west/{SECRET}", status=404)
+        kind = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet"
+        manifest = f"{kind}\nmetadata: {{name: {SECRET}, namespace: west}}"
+        answer = await posted(user, "/dashboard/what-if", {"manifest": manifest})
+        assert "cannot get resource" in answer["refused"]
+
+
+async def posted(user: Visit, path: str, body: dict[str, str], status: int = 200) -> JsonObject:
+    found = re.search(r'name="csrf" value="([^"]+)"', await user.text("/dashboard/"))
+    assert found is not None
+    headers = {"Accept": "application/json"}
+    async with user.session.post(user.base + path, data={"csrf": found[1], **body}, headers=headers) as answer:
+        assert answer.status == status, await answer.text()
+        made: JsonObject = await answer.json()
+        return made
+
+
+async def test_an_action_has_the_rights_of_its_user(place: Place) -> None:
+    """The dashboard acts with the administrator's client here; the user may only read."""
+    path = "/dashboard/sets/east/open-model/actions/restart"
+    async with logged_in(place, place.token) as user:
+        page = await user.json(path)
+        assert "reader" in page["refused"] and "cannot patch" in page["refused"]
+        answer = await posted(user, path, {}, status=409)
+        assert "cannot patch" in answer["message"]
+    writer = [*READ, {"apiGroups": ["leaderworkerset.x-k8s.io"], "resources": ["*"], "verbs": ["patch"]}]
+    token = await reader(place.scene, "east", writer, name="writer")
+    async with logged_in(place, token) as user:
+        assert (await user.json(path))["refused"] == ""
+        assert "recreates its groups" in (await posted(user, path, {}))["message"]
+    await place.scene.cluster.until(lambda: any(_is_ours(one) for one in place.scene.cluster.objects(EVENTS)))
+    (event,) = [one for one in place.scene.cluster.objects(EVENTS) if _is_ours(one)]
+    assert event["message"].startswith("system:serviceaccount:east:writer ran kohort restart open-model -n east")
+
+
+def _is_ours(event: JsonObject) -> bool:
+    return event.get("reason") == "DashboardRestart"
 
 
 async def test_a_wrong_token_is_refused(place: Place) -> None:

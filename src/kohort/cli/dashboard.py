@@ -26,15 +26,22 @@ from kohort.cli.connection import Target, cluster_options, execute
     metavar="NAME",
     help="Another name by which browsers reach it, such as that of an Ingress.",
 )
+@click.option("--allow-actions", is_flag=True, help="Let users act: approve, pause, abort, restart, undo.")
 @cluster_options
-def command(host: str, port: int, auth: str, allowed_hosts: tuple[str, ...], target: Target) -> None:
+def command(
+    host: str, port: int, auth: str, allowed_hosts: tuple[str, ...], allow_actions: bool, target: Target
+) -> None:
     """Show sets in a browser: state, groups, releases and causes, live.
 
     With --auth link, pages show what the user of the kubeconfig may read. With --auth token, each user sees only what
-    the API server allows that user to list.
+    the API server allows that user to list. Actions are previewed, are done with the rights of the user, and leave an
+    event with the user's name.
     """
     # A person in front of the terminal wants problems, not progress.
     os.environ.setdefault("KOHORT_LOG", "warning")
     from kohort.cli.actions import dashboard
 
-    execute(target, lambda client, namespace: dashboard.serve(client, namespace, host, port, auth, allowed_hosts))
+    execute(
+        target,
+        lambda client, namespace: dashboard.serve(client, namespace, host, port, auth, allowed_hosts, allow_actions),
+    )

@@ -95,6 +95,11 @@ class ClusterCache:
         self.other_pods: Informer[Pod] | None = None
         manager.background("optional-objects", self._look_for_optional)
 
+    @property
+    def confined(self) -> bool:
+        """Not all namespaces are read."""
+        return bool(self._namespaces)
+
     def listen(self, listener: Listener) -> None:
         """Call `listener` with the key of a set whenever one of its objects has changed."""
         if not self._listeners:

@@ -9,11 +9,9 @@ from datetime import datetime
 import msgspec
 
 from kohort.dashboard.set_page import SetHead, head_of
-from kohort.groups.resize.record import read_record
-from kohort.groups.resize.status import CONFLICT, IN_PROGRESS
+from kohort.inspection.resize_progress import ResizeProgress, records, resize_progress
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.objects.core import Pod
-from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import find_condition
 from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules import group_labels
@@ -47,18 +45,17 @@ class GroupResize(msgspec.Struct, frozen=True, rename="camel"):
 class ResizePage(msgspec.Struct, frozen=True, rename="camel"):
     set: SetHead
     policy: str
-    status: JsonObject | None
-    """`status.resize` of the set; None while no group is to be resized."""
-    conditions: Sequence[JsonObject]
+    progress: ResizeProgress | None
+    """None while no group is to be resized."""
     groups: Sequence[GroupResize]
 
 
 def resize_page(snapshot: Snapshot, now: datetime) -> ResizePage:
     group_set = snapshot.group_set
-    states = snapshot.states
+    states, recorded = snapshot.states, records(snapshot)
     groups = []
     for index, leader in sorted(snapshot.leaders.items()):
-        record = read_record(leader.metadata.annotations)
+        record = recorded.get(index)
         state = states.get(index)
         groups.append(
             GroupResize(
@@ -76,8 +73,7 @@ def resize_page(snapshot: Snapshot, now: datetime) -> ResizePage:
     return ResizePage(
         set=head_of(snapshot, now),
         policy=resource_update_policy(group_set.spec),
-        status=group_set.status.resize,
-        conditions=[one for one in group_set.status.conditions if one.get("type") in (IN_PROGRESS, CONFLICT)],
+        progress=resize_progress(snapshot),
         groups=groups,
     )
 

@@ -7,6 +7,7 @@ import msgspec
 
 from kohort.dashboard.access import Caller, OwnRights, ReviewedRights, TokenReviewer, own_user
 from kohort.dashboard.cluster_cache import NEEDED, ClusterCache
+from kohort.dashboard.commands import Commands, Verb
 from kohort.dashboard.html import ROOT
 from kohort.dashboard.live import Broadcast
 from kohort.dashboard.server import Dashboard, LinkLogin, Settings
@@ -31,6 +32,7 @@ async def running(
     client: Client,
     address: Address,
     settings: Settings,
+    commands: Commands,
     *,
     namespace: str = "",
     tokens_of: Connection | None = None,
@@ -42,18 +44,19 @@ async def running(
     confined = await readable_namespaces(client, namespace)
     manager = Manager(client, name="dashboard", caches=SharedStores(client, namespaces=confined))
     cache = ClusterCache(manager, confined)
+    verbs = frozenset(one.value for one in Verb) if settings.allow_actions else frozenset[str]()
     if tokens_of is not None:
         login: LinkLogin | TokenReviewer = TokenReviewer(client, tokens_of)
-        views = Views(cache, ReviewedRights(client))
+        views = Views(cache, ReviewedRights(client), commands, verbs)
     else:
         login = LinkLogin(Caller(await own_user(client), client), lambda: link_used(link()))
-        views = Views(cache, OwnRights())
+        views = Views(cache, OwnRights(), commands, verbs)
 
     def link() -> str:
         return f"{ROOT}/login?key={login.link.key}" if isinstance(login, LinkLogin) else ""
 
     await cache.add_optional()
-    dashboard = Dashboard(views, Broadcast(cache), login, settings)
+    dashboard = Dashboard(views, Broadcast(cache), login, settings, manager.recorder("kohort-dashboard"))
     async with manager.running():
         runner, port = await listen(dashboard.application(), address)
         try:

@@ -25,7 +25,8 @@ from aiohttp import web
 
 from kohort.dashboard.access import Caller, TokenReviewer
 from kohort.dashboard.badge import svg
-from kohort.dashboard.html import ROOT, Html, tag
+from kohort.dashboard.commands import Refused
+from kohort.dashboard.html import ROOT, Html, path, tag
 from kohort.dashboard.live import Broadcast, page_digest, updates_of
 from kohort.dashboard.log_stream import merged_lines
 from kohort.dashboard.pages.layout import Visitor, message_page, page
@@ -33,8 +34,10 @@ from kohort.dashboard.sessions import COOKIE, OneTimeLink, Session, Sessions
 from kohort.dashboard.view import BadRequest, NoSuchPage, View
 from kohort.dashboard.views import Views
 from kohort.kube.errors import ApiError
+from kohort.kube.events import EventRecorder, reference_to
 from kohort.kube.log import Log
 from kohort.kube.ratelimit import TokenBucket
+from kohort.kube.resources import LEADER_WORKER_SETS
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 SECURITY_HEADERS: Final[Mapping[str, str]] = {
@@ -44,7 +47,7 @@ SECURITY_HEADERS: Final[Mapping[str, str]] = {
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -108,7 +111,10 @@ Login = LinkLogin | TokenReviewer
 
 
 class Dashboard:
-    def __init__(self, views: Views, broadcast: Broadcast, login: Login, settings: Settings) -> None:
+    def __init__(
+        self, views: Views, broadcast: Broadcast, login: Login, settings: Settings, recorder: EventRecorder
+    ) -> None:
+        self._recorder = recorder
         self._views = views
         self._broadcast = broadcast
         self._login = login
@@ -132,6 +138,8 @@ class Dashboard:
         routes.add_get(f"{ROOT}/static/{{name}}", self._static_file)
         routes.add_get(f"{ROOT}/sets/{{namespace}}/{{name}}/status.svg", self._for_users(self._badge))
         routes.add_get(f"{ROOT}/sets/{{namespace}}/{{name}}/log-stream", self._for_users(self._logs))
+        routes.add_post(f"{ROOT}/sets/{{namespace}}/{{name}}/actions/{{verb}}", self._for_users(self._act))
+        routes.add_post(f"{ROOT}/what-if", self._for_users(self._what_if))
         routes.add_get(f"{ROOT}/live", self._for_users(self._live))
         routes.add_get(f"{ROOT}/{{path:.*}}", self._for_users(self._page))
         return application
@@ -267,10 +275,38 @@ class Dashboard:
     async def _page(self, request: web.Request, session: Session) -> web.StreamResponse:
         with _http_errors():
             view = await self._view(session, request.match_info["path"], request.query)
+        return self._shown(request, session, view)
+
+    def _shown(self, request: web.Request, session: Session, view: View) -> web.Response:
         if not _wants_page(request):
             return web.Response(body=msgspec.json.encode(view.model), content_type="application/json")
-        visitor = Visitor(session.caller.user.name, session.csrf, self._settings.allow_actions)
+        notice, session.notice = session.notice, ""
+        visitor = Visitor(session.caller.user.name, session.csrf, self._settings.allow_actions, notice)
         return self._html(page(view, visitor, request.path_qs, page_digest(view), self._version), 200)
+
+    async def _act(self, request: web.Request, session: Session) -> web.StreamResponse:
+        namespace, name, verb = (request.match_info[one] for one in ("namespace", "name", "verb"))
+        given = {key: str(value) for key, value in (await request.post()).items()}
+        with _http_errors():
+            done = await self._views.act(session.caller, namespace, name, verb, given)
+        about = reference_to(LEADER_WORKER_SETS, done.snapshot.group_set)
+        user = session.caller.user.name or "a user without a name"
+        message = f"{user} ran {done.command} on the dashboard"
+        self._recorder.event(about, "Normal", f"Dashboard{verb.capitalize()}", message, action=verb.capitalize())
+        _log.warning("action", user=user, command=done.command)
+        if not _wants_page(request):
+            body = {"command": done.command, "message": done.words}
+            return web.Response(body=msgspec.json.encode(body), content_type="application/json")
+        session.notice = done.words
+        release = "/release" if done.snapshot.rollout is not None else ""
+        return _redirect(path("sets", namespace, name) + release)
+
+    async def _what_if(self, request: web.Request, session: Session) -> web.StreamResponse:
+        given = await request.post()
+        namespace, manifest = (str(given.get(one, "")) for one in ("namespace", "manifest"))
+        with _http_errors():
+            view = await self._views.what_if(session.caller, namespace.strip(), manifest, session.csrf)
+        return self._shown(request, session, view)
 
     async def _badge(self, request: web.Request, session: Session) -> web.StreamResponse:
         with _http_errors():
@@ -280,18 +316,18 @@ class Dashboard:
         return web.Response(text=svg(found), content_type="image/svg+xml", charset="utf-8")
 
     async def _view(self, session: Session, path: str, query: Mapping[str, str]) -> View:
-        return await self._views.find(session.caller, path.split("/"), query)
+        return await self._views.find(session.caller, path.split("/"), query, session.csrf)
 
     async def _live(self, request: web.Request, session: Session) -> web.StreamResponse:
         address = urlsplit(request.query.get("view", ""))
         if not address.path.startswith(f"{ROOT}/"):
             raise web.HTTPBadRequest(reason="view: must be a path of the dashboard")
-        path, query = address.path.removeprefix(f"{ROOT}/"), dict(parse_qsl(address.query))
+        wanted, query = address.path.removeprefix(f"{ROOT}/"), dict(parse_qsl(address.query))
 
         async def make() -> View:
             if await self._session(request) is None:
                 raise NoSuchPage("the session has ended")
-            return await self._view(session, unquote(path), query)
+            return await self._view(session, unquote(wanted), query)
 
         changes = self._broadcast.open()
         try:
@@ -378,6 +414,8 @@ def _http_errors() -> Iterator[None]:
         raise web.HTTPNotFound(reason=_one_line(problem)) from problem
     except BadRequest as problem:
         raise web.HTTPBadRequest(reason=_one_line(problem)) from problem
+    except Refused as problem:
+        raise web.HTTPConflict(reason=_one_line(problem)) from problem
 
 
 _TOKEN_TEXT: Final = (

@@ -32,6 +32,8 @@ class Session(msgspec.Struct):
     token: str = ""
     """The bearer token that it began with; empty on a laptop."""
     last_used: float = 0.0
+    notice: str = ""
+    """What the next page says first: the result of an action."""
     streams: int = 0
     """Pages of this session that are kept current now."""
 

@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from kohort.dashboard.pod_resources import ContainerAmounts, container_amounts
+from kohort.dashboard.container_amounts import ContainerAmounts, container_amounts
+from kohort.groups.failure_evidence import GroupFailure
 from kohort.inspection import history
 from kohort.inspection.cause import Cause, CauseKind, documents
 from kohort.inspection.container_causes import restarts
@@ -20,7 +21,6 @@ from kohort.objects.core import Event
 from kohort.objects.json_types import JsonObject
 from kohort.rules.group_identity import parse_index
 
-TABS: Final = ("", "history", "events", "logs", "release", "resize")
 MOST_EVENTS: Final = 200
 _KINDS_OF_A_SET: Final = (
     "LeaderWorkerSet",
@@ -195,6 +195,18 @@ def _belongs(event: Event, name: str) -> bool:
         return f"-{name}-" in about.name
     rest = about.name.removeprefix(f"{name}-") if about.name.startswith(f"{name}-") else ""
     return bool(rest) and all(parse_index(one) is not None for one in rest.split("-"))
+
+
+class FailuresPage(msgspec.Struct, frozen=True, rename="camel"):
+    set: SetHead
+    kept: bool
+    """Failures are kept: the set has a restartBudget."""
+    failures: Sequence[GroupFailure]
+    """Newest first."""
+
+
+def failures_page(snapshot: Snapshot, found: Sequence[GroupFailure], now: datetime) -> FailuresPage:
+    return FailuresPage(head_of(snapshot, now), bool(snapshot.group_set.template.restart_budget), found)
 
 
 class LogsPage(msgspec.Struct, frozen=True, rename="camel"):

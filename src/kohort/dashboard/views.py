@@ -9,54 +9,84 @@
 | /sets/NAMESPACE/NAME/logs | the logs of its pods |
 | /sets/NAMESPACE/NAME/release | the release that is under way |
 | /sets/NAMESPACE/NAME/resize | the resize in place that is under way |
+| /sets/NAMESPACE/NAME/failures | failures of its groups, with what was kept of them |
+| /sets/NAMESPACE/NAME/actions/VERB | the preview of an action |
+| /nodes | nodes by topology, with groups and free accelerators |
+| /what-if | a form for a manifest; `?set=NAMESPACE/NAME` begins with a set |
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from kohort.dashboard import fleet, set_page
 from kohort.dashboard.access import Caller, Rights
+from kohort.dashboard.action_page import preview, read_request, state_of
 from kohort.dashboard.cluster_cache import ClusterCache
+from kohort.dashboard.commands import Commands, Refused
 from kohort.dashboard.fleet import FleetFilter, FleetRow
 from kohort.dashboard.log_stream import MOST_PODS
+from kohort.dashboard.nodes_page import PodRequests, nodes_page
+from kohort.dashboard.pages.action import action_sections
 from kohort.dashboard.pages.fleet import fleet_sections
+from kohort.dashboard.pages.nodes import nodes_sections
 from kohort.dashboard.pages.release import release_sections
 from kohort.dashboard.pages.resize import resize_sections
-from kohort.dashboard.pages.set import events_sections, history_sections, logs_sections, set_sections
+from kohort.dashboard.pages.set import (
+    events_sections,
+    failures_sections,
+    history_sections,
+    logs_sections,
+    set_sections,
+)
+from kohort.dashboard.pages.what_if import what_if_sections
 from kohort.dashboard.release_page import release_page
 from kohort.dashboard.resize_page import resize_page
 from kohort.dashboard.set_page import Badge, LogsPage
 from kohort.dashboard.view import BadRequest, NoSuchPage, View
+from kohort.dashboard.what_if_page import MOST_CHARACTERS, WhatIfPage, manifest_of, what_if_page
+from kohort.groups.caches import owned_by
+from kohort.groups.failure_evidence import KEY, decoded
+from kohort.groups.failure_recorder import config_map_name
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.history import NoSuchRevision
 from kohort.inspection.progress import progress_of
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube import clock
 from kohort.kube.errors import Forbidden, NotFound
-from kohort.kube.resources import EVENTS, Key, Resource
-from kohort.objects.core import Event
+from kohort.kube.resources import CONFIG_MAPS, EVENTS, NODES, PODS, Key, Resource
+from kohort.objects.core import ConfigMap, Event
 from kohort.rules.group_identity import parse_index
 
 NO_VERBS: Final[Collection[str]] = frozenset()
 _Rows = dict[frozenset[Resource], FleetRow]
 
 
+class ActionResult(NamedTuple):
+    command: str
+    words: str
+    snapshot: Snapshot
+
+
 class Views:
-    def __init__(self, cache: ClusterCache, rights: Rights, verbs: Collection[str] = NO_VERBS) -> None:
+    def __init__(
+        self, cache: ClusterCache, rights: Rights, commands: Commands, verbs: Collection[str] = NO_VERBS
+    ) -> None:
         """`verbs` are the actions that pages offer."""
+        self._commands = commands
         self._cache = cache
         self._rights = rights
         self._verbs = verbs
         self._rows: dict[Key, _Rows] = {}
         """Rows of the fleet, by what their reader may see. A row is dropped when an object of its set changes."""
+        self._pod_requests = PodRequests()
         cache.listen(self._forget)
 
     def _forget(self, key: Key) -> None:
         self._rows.pop(key, None)
 
-    async def find(self, caller: Caller, path: Sequence[str], query: Mapping[str, str]) -> View:
-        """Raises NoSuchPage or BadRequest."""
+    async def find(self, caller: Caller, path: Sequence[str], query: Mapping[str, str], csrf: str = "") -> View:
+        """`csrf` goes into the forms of the page. Raises NoSuchPage or BadRequest."""
         match list(path):
             case [""]:
                 return await self._fleet(caller, query)
@@ -75,6 +105,14 @@ class Views:
                 return self._release(await self.snapshot(caller, namespace, name))
             case ["sets", namespace, name, "resize"]:
                 return self._resize(await self.snapshot(caller, namespace, name))
+            case ["sets", namespace, name, "failures"]:
+                return await self._failures(caller, await self.snapshot(caller, namespace, name))
+            case ["sets", namespace, name, "actions", verb] if verb in self._verbs:
+                return await self._action(caller, await self.snapshot(caller, namespace, name), verb, query, csrf)
+            case ["nodes"]:
+                return await self._nodes(caller, query)
+            case ["what-if"]:
+                return await self._begin_what_if(caller, query, csrf)
         raise NoSuchPage(f"there is no page {'/'.join(path)}")
 
     # The fleet
@@ -158,6 +196,71 @@ class Views:
     def _resize(self, snapshot: Snapshot) -> View:
         model = resize_page(snapshot, clock.now())
         return View(f"Resize of {snapshot.name}", "fleet", model, resize_sections(model), _about(snapshot))
+
+    async def _failures(self, caller: Caller, snapshot: Snapshot) -> View:
+        """Read with the rights of the caller: logs are kept there."""
+        metadata = snapshot.metadata
+        try:
+            kept = await caller.client.find(
+                CONFIG_MAPS, config_map_name(metadata.name), metadata.namespace, type=ConfigMap
+            )
+        except Forbidden:
+            kept = None
+        ours = kept is not None and owned_by(kept.metadata, snapshot.group_set)
+        found = decoded(kept.data.get(KEY, "")) if kept is not None and ours else []
+        model = set_page.failures_page(snapshot, found, clock.now())
+        return View(f"Failures of {snapshot.name}", "fleet", model, failures_sections(model), _about(snapshot))
+
+    # Nodes
+
+    async def _nodes(self, caller: Caller, query: Mapping[str, str]) -> View:
+        cache = self._cache
+        if cache.nodes is None or not await self._rights.may_list(caller, NODES):
+            raise NoSuchPage("nodes may not be listed by this user")
+        everything = await self._rights.may_list(caller, PODS) and not cache.confined
+        pods = [*cache.pods.list(), *(cache.other_pods.list() if cache.other_pods is not None else ())]
+        if not everything:
+            namespaces = {one.metadata.namespace for one in pods}
+            seen = {one for one in namespaces if await self._rights.may_list(caller, PODS, one)}
+            pods = [one for one in pods if one.metadata.namespace in seen]
+        sets = await self._rights.namespaces(caller, {one.metadata.namespace for one in cache.sets.list()})
+        exclusive = {one.exclusive_topology for one in cache.sets.list() if one.metadata.namespace in sets}
+        page = _number(query, "page") or 1
+        model = nodes_page(cache.nodes.list(), pods, exclusive, page, self._pod_requests, partial=not everything)
+        return View("Nodes", "nodes", model, nodes_sections(model))
+
+    # What is asked of the cluster
+
+    async def _action(self, caller: Caller, snapshot: Snapshot, verb: str, query: Mapping[str, str], csrf: str) -> View:
+        request = read_request(verb, snapshot.metadata.namespace, snapshot.name, query)
+        model = await preview(self._commands, caller.client, snapshot, request)
+        title = f"{verb.capitalize()} {snapshot.name}"
+        return View(title, "fleet", model, action_sections(model, csrf), refreshes=False)
+
+    async def act(self, caller: Caller, namespace: str, name: str, verb: str, given: Mapping[str, str]) -> ActionResult:
+        """Does it, if the set is still what the preview was about. Raises Refused."""
+        if verb not in self._verbs:
+            raise NoSuchPage("this dashboard does not act: start it with --allow-actions")
+        snapshot = await self.snapshot(caller, namespace, name)
+        request = read_request(verb, namespace, name, given)
+        if given.get("seen") and given["seen"] != state_of(snapshot):
+            raise Refused(f"LeaderWorkerSet {name} has changed since the preview; look at it again")
+        words = await self._commands.act(caller.client, request)
+        return ActionResult(request.text, words, snapshot)
+
+    async def _begin_what_if(self, caller: Caller, query: Mapping[str, str], csrf: str) -> View:
+        namespace, _, name = query.get("set", "").partition("/")
+        manifest = ""
+        if name:
+            manifest = manifest_of((await self.snapshot(caller, namespace, name)).group_set)
+        model = WhatIfPage(namespace or "default", manifest, "")
+        return View("What if", "what-if", model, what_if_sections(model, csrf), refreshes=False)
+
+    async def what_if(self, caller: Caller, namespace: str, manifest: str, csrf: str) -> View:
+        if len(manifest) > MOST_CHARACTERS:
+            raise BadRequest(f"manifest: has {len(manifest)} characters; at most {MOST_CHARACTERS} are allowed")
+        model = await what_if_page(self._commands, caller.client, namespace or "default", manifest)
+        return View("What if", "what-if", model, what_if_sections(model, csrf), refreshes=False)
 
 
 def _about(snapshot: Snapshot) -> frozenset[Key]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import click
 
+from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.cli.connection import Refusal
 from kohort.dashboard.running import running
 from kohort.dashboard.server import LOOPBACK, Settings
@@ -12,8 +13,16 @@ from kohort.kube.client import Client
 from kohort.kube.transport import HttpsTransport
 
 
-async def serve(client: Client, namespace: str, host: str, port: int, auth: str, allowed_hosts: Sequence[str]) -> int:
-    settings = Settings(hosts=(*LOOPBACK, *(one.lower() for one in allowed_hosts)))
+async def serve(
+    client: Client,
+    namespace: str,
+    host: str,
+    port: int,
+    auth: str,
+    allowed_hosts: Sequence[str],
+    allow_actions: bool,
+) -> int:
+    settings = Settings((*LOOPBACK, *(one.lower() for one in allowed_hosts)), allow_actions)
     transport = client.transport
     connection = transport.connection if isinstance(transport, HttpsTransport) and auth == "token" else None
     base = f"http://{_reachable(host)}"
@@ -23,7 +32,7 @@ async def serve(client: Client, namespace: str, host: str, port: int, auth: str,
 
     try:
         async with running(
-            client, (host, port), settings, namespace=namespace, tokens_of=connection, link_used=used
+            client, (host, port), settings, CliCommands(), namespace=namespace, tokens_of=connection, link_used=used
         ) as found:
             port = found.port
             link = found.link()

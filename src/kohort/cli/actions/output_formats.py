@@ -2,12 +2,16 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import click
 import msgspec
 
 from kohort.objects.json_types import Json
+
+_captured: ContextVar[list[str] | None] = ContextVar("captured", default=None)
 
 
 def document(value: Json, form: str) -> str:
@@ -31,7 +35,22 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def show(lines: Sequence[str]) -> None:
-    click.echo("\n".join(lines))
+    kept = _captured.get()
+    if kept is None:
+        click.echo("\n".join(lines))
+    else:
+        kept.extend(lines)
+
+
+@contextmanager
+def captured() -> Iterator[list[str]]:
+    """What `show` is given in this task goes into a list instead of the terminal."""
+    lines: list[str] = []
+    before = _captured.set(lines)
+    try:
+        yield lines
+    finally:
+        _captured.reset(before)
 
 
 def fitted(lines: Sequence[str]) -> list[str]:

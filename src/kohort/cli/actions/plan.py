@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import yaml
@@ -52,6 +52,33 @@ async def plan(
     client: Client, namespace: str, files: Mapping[str, str], form: str, server_side: bool, code: bool
 ) -> int:
     """`files` are names with what they hold."""
+    sets, foreseen = await planned(client, namespace, files, server_side)
+    found = [one.forecast for one in sets]
+    if form != "text":
+        show([document([*found, *foreseen], form)])
+    else:
+        show(
+            [line for one in found for line in forecast_lines(one)]
+            + [line for one in foreseen for line in rollout_lines(one)]
+        )
+    if not all(map(has_room, found)):
+        return NOT_YET
+    changes = [one.action for one in found] + [one.action for one in foreseen]
+    return DIFFERENT if code and any(one != "nothing" for one in changes) else 0
+
+
+class PlannedSet(NamedTuple):
+    """What applying one set would do."""
+
+    forecast: Forecast
+    before: Snapshot | None
+    after: LeaderWorkerSet
+
+
+async def planned(
+    client: Client, namespace: str, files: Mapping[str, str], server_side: bool = False
+) -> tuple[list[PlannedSet], list[RolloutForecast]]:
+    """What applying these files would do to sets and Rollouts."""
     documents = [one for file, text in files.items() for one in objects_in(file, text)]
     sets = [one for one in documents if one["kind"] == KIND]
     rollouts = [one for one in documents if one["kind"] == ROLLOUTS.kind]
@@ -70,19 +97,8 @@ async def plan(
         except Invalid as problem:
             raise Refusal(described(problem, place, f"{KIND} {name}")) from problem
         wished = msgspec.convert(after, LeaderWorkerSet)
-        found.append(await forecast_of_set(client, before, wished, nodes, pods))
-    foreseen = [await _foreseen(client, namespace, one, documents, server_side) for one in rollouts]
-    if form != "text":
-        show([document([*found, *foreseen], form)])
-    else:
-        show(
-            [line for one in found for line in forecast_lines(one)]
-            + [line for one in foreseen for line in rollout_lines(one)]
-        )
-    if not all(map(has_room, found)):
-        return NOT_YET
-    changes = [one.action for one in found] + [one.action for one in foreseen]
-    return DIFFERENT if code and any(one != "nothing" for one in changes) else 0
+        found.append(PlannedSet(await forecast_of_set(client, before, wished, nodes, pods), before, wished))
+    return found, [await _foreseen(client, namespace, one, documents, server_side) for one in rollouts]
 
 
 async def forecast_of_set(

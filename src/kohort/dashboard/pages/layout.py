@@ -20,6 +20,8 @@ class Visitor(msgspec.Struct, frozen=True):
     name: str
     csrf: str
     allow_actions: bool = False
+    notice: str = ""
+    """The result of an action, shown once."""
 
 
 def page(view: View, visitor: Visitor, address: str, digest: str, version: str) -> Html:
@@ -31,6 +33,7 @@ def page(view: View, visitor: Visitor, address: str, digest: str, version: str) 
         _header(view.place, visitor),
         tag(
             "main",
+            tag("p", visitor.notice, class_="notice", role="status") if visitor.notice else None,
             *(one.html for one in view.sections),
             id="main",
             data_live=live,

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from kohort.dashboard.html import Child, Html, tag
 from kohort.dashboard.pages.elements import BAD, BUSY, OK, QUIET, code, pill, row, section, table
 from kohort.dashboard.pages.set import head_section
@@ -18,24 +20,21 @@ def resize_sections(page: ResizePage) -> tuple[Section, ...]:
 
 def _transaction(page: ResizePage) -> Section:
     policy = tag("span", "resourceUpdatePolicy ", code(page.policy), class_="quiet-text")
-    status = page.status
-    if status is None:
+    progress = page.progress
+    if progress is None:
         words = "No resize is under way. A change of cpu or memory in the template is carried out "
         how = "in place on running pods." if page.policy != "Recreate" else "by recreating groups."
         return section("transaction", "Resize", tag("p", words, how, class_="empty"), more=policy)
-    counts = status.get("groups") or {}
     tiles = [
         tag("li", tag("span", str(value), class_="number"), tag("span", name, class_="label"), class_="tile")
-        for name, value in counts.items()
+        for name, value in msgspec.structs.asdict(progress.groups).items()
     ]
+    state = progress.state if progress.reason in ("", progress.state) else f"{progress.state}: {progress.reason}"
     body: list[Child] = [
-        tag("p", pill(str(status.get("state") or ""), BUSY), f" since {status.get('startedAt', '')}"),
+        tag("p", pill(state, BAD if progress.stopped else BUSY), f" since {progress.started_at}"),
         tag("ul", *tiles, class_="tiles"),
-        tag("p", str(status.get("message") or "")),
+        tag("p", progress.message, class_="after"),
     ]
-    for one in page.conditions:
-        tone = BUSY if one.get("status") == "True" else QUIET
-        body.append(tag("p", pill(f"{one['type']}: {one.get('reason', '')}", tone), " ", str(one.get("message") or "")))
     return section("transaction", "Resize", *body, more=policy)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from kohort.dashboard.container_amounts import DRIFT_WORDS, Amount, ContainerAmounts
 from kohort.dashboard.html import Child, Html, path, tag
 from kohort.dashboard.pages.elements import (
     BAD,
@@ -23,11 +24,12 @@ from kohort.dashboard.pages.elements import (
     tone_of_cause,
     tone_of_state,
 )
-from kohort.dashboard.pod_resources import DRIFT_WORDS, Amount, ContainerAmounts
-from kohort.dashboard.set_page import EventsPage, HistoryPage, LogsPage, SetHead, SetPage
+from kohort.dashboard.set_page import EventsPage, FailuresPage, HistoryPage, LogsPage, SetHead, SetPage
 from kohort.dashboard.view import Section
+from kohort.groups.failure_evidence import GroupFailure
 from kohort.inspection.advice import Advice
 from kohort.inspection.cause import Cause
+from kohort.inspection.failures import container_text
 from kohort.inspection.history import Entry
 from kohort.inspection.tree import GroupBranch, PodBranch, SetTree, age_text
 
@@ -36,6 +38,7 @@ TABS: Sequence[tuple[str, str]] = (
     ("history", "History"),
     ("events", "Events"),
     ("logs", "Logs"),
+    ("failures", "Failures"),
     ("release", "Release"),
     ("resize", "Resize"),
 )
@@ -77,6 +80,8 @@ def head_section(head: SetHead, tab: str) -> Section:
         for name, text in TABS
         if _has_tab(head, name)
     ]
+    edit = path("what-if", query=[("set", f"{head.namespace}/{head.name}")])
+    tabs.append(tag("a", "What if…", href=edit))
     nav = tag("nav", *tabs, class_="tabs", aria_label=f"Pages of {head.name}")
     return Section("set-head", tag("div", crumbs, title, listed, nav, id="set-head", class_="set-head"))
 
@@ -353,6 +358,42 @@ def events_sections(page: EventsPage) -> tuple[Section, ...]:
     body: Child = tag("ol", *items, class_="timeline") if items else tag("p", "No events are kept.", class_="empty")
     more = tag("span", f"{page.left_off} older ones are left out", class_="quiet-text") if page.left_off else None
     return head_section(page.set, "events"), section("events", "Events", body, more=more)
+
+
+# Failures
+
+
+def failures_sections(page: FailuresPage) -> tuple[Section, ...]:
+    if not page.failures:
+        words = (
+            "No group has failed."
+            if page.kept
+            else "Failures are kept for sets with a restartBudget; this set has none."
+        )
+        return head_section(page.set, "failures"), section("failures", "Failures", tag("p", words, class_="empty"))
+    items = [_failure(one, number) for number, one in enumerate(page.failures)]
+    return head_section(page.set, "failures"), section("failures", "Failures", tag("ol", *items, class_="timeline"))
+
+
+def _failure(failure: GroupFailure, number: int) -> Html:
+    held = pill("held", BAD) if failure.held else pill("restarted", QUIET)
+    top = tag("p", tag("time", failure.at, datetime=failure.at, class_="age"), tag("strong", f"Group {failure.group}"))
+    reason = tag("p", failure.reason, " ", held)
+    pods = []
+    for pod in failure.pods:
+        place = f" on {pod.node}" if pod.node else ""
+        lines = [tag("p", code(pod.pod), f"{place} {pod.note}".rstrip())]
+        for one in pod.containers:
+            lines.append(tag("p", container_text(one)))
+            if one.log:
+                log = tag("pre", one.log, class_="diff plan", tabindex="0", aria_label=f"Log of {one.container}")
+                lines.append(
+                    tag("details", tag("summary", "Log"), log, id=f"failure-{number}-{pod.pod}-{one.container}")
+                )
+            lines += [tag("p", one.log_note, class_="quiet-text")] if one.log_note else []
+        lines += [tag("p", text, class_="quiet-text") for text in pod.events]
+        pods.append(tag("div", *lines, class_="write"))
+    return tag("li", top, reason, *pods, class_=f"event {BAD if failure.held else QUIET}")
 
 
 # Logs

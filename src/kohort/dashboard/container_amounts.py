@@ -1,4 +1,7 @@
-"""What the containers of a set have of each resource, in four places, and where these differ.
+"""What the containers of a set have of each resource, in four places, and where these differ, container by container.
+
+Whether a pod differs from its template is decided by `inspection.pod_resources`, which knows resizes under way; here
+are accelerators and other resources as well, and pods that have the same share a line.
 
 | column | from |
 |---|---|
@@ -7,7 +10,7 @@
 | allocated | the pod's status, as the node has accepted it: differs while a resize waits |
 | actual | the pod's status, as the runtime has applied it: differs while a resize is carried out |
 
-Pods with the same amounts share a line, so a set of hundreds of pods has a table of a few lines.
+So a set of hundreds of pods has a table of a few lines.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +19,7 @@ from typing import Final
 import msgspec
 
 from kohort.groups.leaderworkerset import Template
+from kohort.inspection.pod_resources import drift_of_group
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.objects.core import ContainerStatus, Pod
 from kohort.objects.json_types import JsonObject
@@ -59,13 +63,15 @@ def container_amounts(snapshot: Snapshot) -> list[ContainerAmounts]:
     """Containers in the order of their specs, those of leaders first."""
     templates = {one.key: Template(one.template) for one in snapshot.revisions}
     found: dict[tuple[str, tuple[Amount, ...]], tuple[list[str], list[str]]] = {}
+    drift = {name: fields for index in snapshot.leaders for name, fields in drift_of_group(snapshot, index).items()}
     pods = sorted(snapshot.pods, key=lambda one: (worker_of(one) > 0, one.metadata.name))
     for pod in pods:
         if pod.metadata.deleting:
             continue
         works = worker_of(pod) > 0
         template = templates.get(pod.metadata.labels.get(group_labels.REVISION, ""), snapshot.group_set.template)
-        for container, amounts in _of_pod(pod, template.worker if works else template.leader):
+        foreign = drift.get(pod.metadata.name, ())
+        for container, amounts in _of_pod(pod, template.worker if works else template.leader, foreign):
             found.setdefault((container, amounts), ([], []))[works].append(pod.metadata.name)
     return [
         ContainerAmounts(container, tuple(leaders), tuple(workers), amounts)
@@ -73,17 +79,20 @@ def container_amounts(snapshot: Snapshot) -> list[ContainerAmounts]:
     ]
 
 
-def _of_pod(pod: Pod, template: JsonObject) -> Iterator[tuple[str, tuple[Amount, ...]]]:
+def _of_pod(pod: Pod, template: JsonObject, foreign: Sequence[str]) -> Iterator[tuple[str, tuple[Amount, ...]]]:
     listed = (template.get("spec") or {}).get("containers") or ()
     written = {one.get("name"): msgspec.convert(one.get("resources") or {}, ResourceRequirements) for one in listed}
     statuses = {one.name: one for one in pod.status.container_statuses}
     for container in pod.spec.main_containers:
         own = written.get(container.name)
-        yield container.name, tuple(_amounts(container, own, statuses.get(container.name)))
+        yield container.name, tuple(_amounts(container, own, statuses.get(container.name), foreign))
 
 
 def _amounts(
-    container: Container, template: ResourceRequirements | None, status: ContainerStatus | None
+    container: Container,
+    template: ResourceRequirements | None,
+    status: ContainerStatus | None,
+    foreign: Sequence[str],
 ) -> Iterator[Amount]:
     desired, actual = container.resources, status.resources if status is not None else None
     accepted = (status.allocated_resources if status is not None else None) or {}
@@ -99,6 +108,7 @@ def _amounts(
                 spec[resource],
                 allocated.get(resource, "") if side == "request" else "",
                 _side(actual, side).get(resource, ""),
+                f"containers[{container.name}].resources.{side}s.{resource}" in foreign,
             )
 
 
@@ -114,9 +124,11 @@ def _side(requirements: ResourceRequirements | None, side: str) -> Mapping[str, 
     return {name: str(amount) for name, amount in found.items()}
 
 
-def _amount(resource: str, side: str, template: str, desired: str, allocated: str, actual: str) -> Amount:
+def _amount(
+    resource: str, side: str, template: str, desired: str, allocated: str, actual: str, is_foreign: bool
+) -> Amount:
     drift = []
-    if template and _differ(template, desired):
+    if is_foreign:
         drift.append("desired")
     if allocated and _differ(desired, allocated):
         drift.append("allocated")

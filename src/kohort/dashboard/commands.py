@@ -1,0 +1,148 @@
+"""What the dashboard can have done, and who does it.
+
+Changes and forecasts are made by the code of the command line, which lies above this package: the caller of the
+dashboard hands it in as `Commands`. A preview runs the same code on a transport that turns every write into a dry run
+of the API server, so it needs the same rights, is refused for the same reasons, and shows the very writes.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from enum import StrEnum
+from typing import Final, Protocol
+
+import msgspec
+
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.inspection.forecast import Forecast
+from kohort.inspection.rollout_plan import RolloutForecast
+from kohort.inspection.snapshot import Snapshot
+from kohort.kube.client import Client
+from kohort.kube.http import Request, Response, Stream, Transport
+from kohort.objects.json_types import Json, JsonObject
+
+
+class Verb(StrEnum):
+    APPROVE = "approve"
+    PAUSE = "pause"
+    RESUME = "resume"
+    ABORT = "abort"
+    RETRY = "retry"
+    RESTART = "restart"
+    UNDO = "undo"
+
+
+PARAMETERS: Final[Mapping[Verb, tuple[str, ...]]] = {
+    Verb.APPROVE: ("step", "full"),
+    Verb.RESTART: ("group",),
+    Verb.UNDO: ("to",),
+}
+"""What a verb may be given; each is also an option of its command."""
+
+
+class ActionRequest(msgspec.Struct, frozen=True):
+    verb: Verb
+    namespace: str
+    name: str
+    step: int | None = None
+    group: int | None = None
+    to: int | None = None
+    full: bool = False
+
+    @property
+    def text(self) -> str:
+        """The command that does the same.
+
+        >>> ActionRequest(Verb.APPROVE, "default", "llm", step=2).text
+        'kohort approve llm -n default --step 2'
+        """
+        options = [("step", self.step), ("group", self.group), ("to", self.to)]
+        words = [f"--{name} {value}" for name, value in options if value is not None]
+        return " ".join(["kohort", self.verb, self.name, "-n", self.namespace, *words, *(["--full"] * self.full)])
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """What applying one set would do."""
+
+    forecast: Forecast
+    before: Snapshot | None
+    after: LeaderWorkerSet
+
+
+class Refused(Exception):
+    """It cannot be done; the message has the reason and what to do."""
+
+
+class Commands(Protocol):
+    async def act(self, client: Client, request: ActionRequest) -> str:
+        """Do it, with the rights of the client. What was done, in words. Raises Refused."""
+        ...
+
+    async def forecast(self, client: Client, before: Snapshot, after: LeaderWorkerSet) -> Planned:
+        """What a set that is stored like this would do."""
+        ...
+
+    async def plan(
+        self, client: Client, namespace: str, manifest: str
+    ) -> tuple[Sequence[Planned], Sequence[RolloutForecast]]:
+        """What applying this YAML would do. Raises Refused."""
+        ...
+
+
+class Write(msgspec.Struct, frozen=True, rename="camel"):
+    method: str
+    path: str
+    body: Json
+
+
+class DryRuns:
+    """A transport that lets nothing be stored: every write asks for a dry run, and is remembered.
+
+    A deletion has its options in the body, and the API server reads those and no others then: the dry run must be asked
+    for there. What cannot be asked for as a dry run is not sent.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.writes: list[Write] = []
+        self.answers: list[JsonObject] = []
+        """What would be stored, one for each write that was not refused."""
+
+    async def send(self, request: Request) -> Response:
+        if request.method in ("GET", "HEAD"):
+            return await self._transport.send(request)
+        response = await self._transport.send(as_dry_run(request))
+        self.writes.append(Write(request.method, request.path, _decoded(request.body)))
+        if response.status < 300 and isinstance(response.body, bytes):
+            answer = _decoded(response.body)
+            if isinstance(answer, dict):
+                self.answers.append(answer)
+        return response
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        return self._transport.stream(request)
+
+    async def close(self) -> None:
+        """The transport belongs to the client that it was taken from."""
+
+
+def as_dry_run(request: Request) -> Request:
+    """
+    >>> as_dry_run(Request("DELETE", "/api/v1/namespaces/a/pods/b", body=b'{"kind":"DeleteOptions"}')).body
+    b'{"kind":"DeleteOptions","dryRun":["All"]}'
+    """
+    if request.method == "DELETE":
+        options = _decoded(request.body) if request.body else {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if not isinstance(options, dict):
+            raise Refused(f"{request.method} {request.path} cannot be previewed: its options cannot be read")
+        return msgspec.structs.replace(request, body=msgspec.json.encode({**options, "dryRun": ["All"]}))
+    if request.method not in ("POST", "PUT", "PATCH") or request.path.endswith(("/eviction", "/binding")):
+        raise Refused(f"{request.method} {request.path} cannot be previewed")
+    query = (*((name, value) for name, value in request.query if name != "dryRun"), ("dryRun", "All"))
+    return msgspec.structs.replace(request, query=query)
+
+
+def _decoded(body: bytes) -> Json:
+    try:
+        return msgspec.json.decode(body) if body else None
+    except msgspec.DecodeError:
+        return None

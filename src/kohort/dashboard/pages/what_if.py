@@ -1,0 +1,80 @@
+"""A form for a manifest, and what applying it would do."""
+
+from collections.abc import Sequence
+
+from kohort.dashboard.html import ROOT, Child, Html, tag
+from kohort.dashboard.pages.elements import BAD, BUSY, OK, pill, section
+from kohort.dashboard.view import Section
+from kohort.dashboard.what_if_page import PlannedSet, WhatIfPage
+from kohort.inspection.tree import age_text
+
+
+def what_if_sections(page: WhatIfPage, csrf: str) -> tuple[Section, ...]:
+    sections = [_head(), _form(page, csrf)]
+    if page.refused:
+        body = tag("pre", page.refused, class_="diff plan", tabindex="0", aria_label="Why it is refused")
+        sections.append(section("refused", "It would be refused", body))
+    sections += [_planned(one, number) for number, one in enumerate(page.sets)]
+    for number, one in enumerate(page.rollouts):
+        title = f"Rollout {one.forecast.name}"
+        sections.append(section(f"rollout-{number}", title, _lines(one.lines), more=pill(one.forecast.action, BUSY)))
+    return tuple(sections)
+
+
+def _head() -> Section:
+    words = "Paste or edit a LeaderWorkerSet or a Rollout, and see what applying it would do. Nothing is changed."
+    return Section("what-if", tag("div", tag("h1", "What if"), tag("p", words, class_="quiet-text"), id="what-if"))
+
+
+def _form(page: WhatIfPage, csrf: str) -> Section:
+    area = tag(
+        "textarea", page.manifest, name="manifest", id="manifest", rows="18", spellcheck="false", autocomplete="off"
+    )
+    form = tag(
+        "form",
+        tag("input", type="hidden", name="csrf", value=csrf),
+        _namespace(page),
+        tag("div", tag("label", "Manifest (YAML)", for_="manifest"), area, class_="field wide"),
+        tag("p", tag("button", "Plan", type="submit"), class_="actions"),
+        method="post",
+        action=f"{ROOT}/what-if",
+    )
+    return section("manifest-form", "Manifest", form)
+
+
+def _namespace(page: WhatIfPage) -> Html:
+    label = tag("label", "Namespace, if the manifest names none", for_="namespace")
+    control = tag("input", type="text", name="namespace", id="namespace", value=page.namespace or "default")
+    return tag("div", label, control, class_="field")
+
+
+def _planned(one: PlannedSet, number: int) -> Section:
+    forecast = one.forecast
+    fits = forecast.room is None or forecast.room.fits
+    marks: list[Child] = [pill(forecast.action, OK if forecast.action in ("nothing", "configure") else BUSY)]
+    if not fits:
+        marks.append(pill("does not fit", BAD))
+    body: list[Child] = [_figures(one), _lines(one.lines)]
+    return section(f"plan-{number}", f"LeaderWorkerSet {forecast.name}", *body, more=marks)
+
+
+def _figures(one: PlannedSet) -> Html:
+    forecast, cost = one.forecast, one.cost
+    figures: list[tuple[str, str]] = [
+        ("groups recreated", str(len(forecast.recreated))),
+        ("fewest groups serving", str(forecast.fewest_serving)),
+        ("groups beyond today's", str(forecast.extra_groups)),
+    ]
+    if cost is not None:
+        figures.append((f"estimated, {age_text(cost.group_start_seconds)} per group", age_text(cost.duration_seconds)))
+        figures.append(("accelerator-minutes", f"{cost.accelerator_minutes:g}"))
+    tiles = [
+        tag("li", tag("span", value, class_="number"), tag("span", name, class_="label"), class_="tile")
+        for name, value in figures
+    ]
+    return tag("ul", *tiles, class_="tiles")
+
+
+def _lines(lines: Sequence[str]) -> Html:
+    text = "\n".join(lines)
+    return tag("pre", text, class_="diff plan after", tabindex="0", aria_label="Plan")

@@ -1,0 +1,128 @@
+"""What if, and nodes."""
+
+import re
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+from tests.builders import lws, pod
+from tests.dashboard.scene import GPU, Scene, Visit, dashboard, model_set, scene, visit
+
+from kohort.dashboard.nodes_page import NodesPage, PodRequests, nodes_page
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.inspection.forecast import Step
+from kohort.inspection.roll_cost import accelerators_of, group_starts, roll_cost
+from kohort.inspection.snapshot import Snapshot
+from kohort.kube.resources import LEADER_WORKER_SETS
+from kohort.objects.core import Node, Pod
+from kohort.objects.json_types import Json
+from kohort.rules import group_labels
+
+
+@pytest.fixture
+async def place() -> AsyncIterator[tuple[Scene, Visit]]:
+    async with scene(nodes=4) as found, dashboard(found) as made, visit(made) as user:
+        await found.create(model_set("llm", image="model:1", gpus=1))
+        await found.ready("llm")
+        yield found, user
+
+
+async def planned(user: Visit, manifest: str, status: int = 200) -> Json:
+    csrf = re.search(r'name="csrf" value="([^"]+)"', await user.text("/dashboard/what-if"))
+    assert csrf is not None
+    body = {"csrf": csrf[1], "namespace": "default", "manifest": manifest}
+    headers = {"Accept": "application/json"}
+    async with user.session.post(f"{user.base}/dashboard/what-if", data=body, headers=headers) as answer:
+        assert answer.status == status, await answer.text()
+        return await answer.json()
+
+
+async def test_a_set_is_edited_and_planned(place: tuple[Scene, Visit]) -> None:
+    found, user = place
+    begun = await user.json("/dashboard/what-if?set=default/llm")
+    assert "image: model:1" in begun["manifest"]
+    page = await planned(user, begun["manifest"].replace("model:1", "model:2"))
+    (one,) = page["sets"]
+    assert (one["forecast"]["action"], one["forecast"]["recreated"]) == ("roll", [1, 0])
+    assert one["cost"]["acceleratorsPerGroup"] == 2
+    assert any("would be rolled" in line for line in one["lines"])
+    assert (found.cluster.find(LEADER_WORKER_SETS, "llm", "default") or {})["metadata"]["generation"] == 1
+
+
+@pytest.mark.parametrize(
+    ("manifest", "text"),
+    [
+        ("a: [", "the manifest is no YAML"),
+        ("kind: Pod", "the manifest holds no LeaderWorkerSet or Rollout, but: Pod"),
+        ("apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: x}\nspec: {}", "is refused"),
+    ],
+)
+async def test_a_wrong_manifest_is_explained(place: tuple[Scene, Visit], manifest: str, text: str) -> None:
+    _, user = place
+    assert text in (await planned(user, manifest))["refused"]
+
+
+async def test_a_huge_manifest_is_refused(place: tuple[Scene, Visit]) -> None:
+    _, user = place
+    answer = await planned(user, "x" * 300_000, status=400)
+    assert answer["message"] == "manifest: has 300000 characters; at most 200000 are allowed"
+
+
+async def test_nodes_show_groups_and_free_accelerators(place: tuple[Scene, Visit]) -> None:
+    _, user = place
+    page = await user.json("/dashboard/nodes")
+    assert page["topology"] == ["topology.kubernetes.io/zone", "example.com/rack"]
+    assert [one["free"] for one in page["accelerators"]] == ["28"]
+    placed = [one for domain in page["domains"] for row in domain["nodes"] for one in row["groups"]]
+    assert sum(one["pods"] for one in placed) == 4
+    assert not page["partial"]
+    assert "28" in await user.text("/dashboard/nodes")
+
+
+def machine(name: str, **labels: str) -> Node:
+    amounts = {"cpu": "8", "memory": "64Gi", GPU: "8"}
+    status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+    return msgspec.convert({"metadata": {"name": name, "labels": labels}, "status": status}, Node)
+
+
+def member(name: str, on: str, gpus: int, group: int = 0) -> Pod:
+    labels = {group_labels.NAME: "llm", group_labels.GROUP_INDEX: str(group)}
+    resources = {"requests": {GPU: str(gpus)}, "limits": {GPU: str(gpus)}}
+    made = pod(name).uid(name).labels(labels).on(on)
+    return made.but("spec.containers", [{"name": "a", "image": "x", "resources": resources}]).as_view(Pod)
+
+
+def shown(nodes: list[Node], pods: list[Pod], page: int = 1) -> NodesPage:
+    return nodes_page(nodes, pods, ["example.com/block"], page, PodRequests(), partial=False)
+
+
+def test_nodes_are_in_domains_in_the_order_of_numbers() -> None:
+    nodes = [machine("n-10"), machine("n-2"), machine("n-1")]
+    (domain,) = shown(nodes, []).domains
+    assert [one.name for one in domain.nodes] == ["n-1", "n-2", "n-10"]
+    labelled = [machine(f"n-{number}", **{"example.com/block": f"b{number % 2}"}) for number in range(4)]
+    page = shown(labelled, [member("a", "n-0", 3), member("b", "n-1", 5, group=1)])
+    assert page.topology == ["example.com/block"]
+    assert [(one.values, one.accelerators[0].free) for one in page.domains] == [(("b0",), "13"), (("b1",), "11")]
+    assert [one.group for one in page.domains[1].nodes[0].groups] == [1]
+
+
+def test_pods_that_have_finished_take_nothing() -> None:
+    done = member("a", "n-0", 3)
+    finished = pod("a").on("n-0").but("status.phase", "Succeeded").as_view(Pod)
+    assert shown([machine("n-0")], [done]).accelerators[0].free == "5"
+    assert shown([machine("n-0")], [finished]).accelerators[0].free == "8"
+
+
+def test_nodes_come_in_pages() -> None:
+    page = shown([machine(f"n-{number}") for number in range(250)], [], page=3)
+    assert (page.total, page.pages, len(page.domains[0].nodes)) == (250, 3, 50)
+
+
+def test_costs_follow_the_groups_that_run() -> None:
+    template = {"spec": {"containers": [{"name": "a", "resources": {"limits": {GPU: "4"}}}]}}
+    group_set = lws("llm").size(2).but("spec.leaderWorkerTemplate.workerTemplate", template).as_view(LeaderWorkerSet)
+    assert accelerators_of(group_set) == 8
+    steps = [Step(1, 2, recreated=(1,)), Step(0, 2, recreated=(0,)), Step(0, 2)]
+    assert roll_cost(steps, Snapshot(group_set), group_set) is None
+    assert group_starts(Snapshot(group_set)) == []
