@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 @option_types.runtime_endpoint
 @option_types.share_runtime
 @option_types.registry_credentials
+@option_types.device_plugins
 @click.option("--stop-pods", is_flag=True, help="End the pods when this command ends, instead of leaving them running.")
 @click.option("--shared-network", is_flag=True, help="No network namespaces: pods use the machine's own network.")
 @click.option(
@@ -71,6 +72,7 @@ def command(
     runtime_endpoint: str,
     share_runtime: bool,
     registry_credentials: Path | None,
+    device_plugins: Path | None,
     stop_pods: bool,
     shared_network: bool,
     single_process_oom_kill: bool,
@@ -115,6 +117,7 @@ def command(
         runtime=_simulated() if runtime == "simulated" else None,
         containers=containers,
         credentials_file=registry_credentials,
+        device_plugins=device_plugins,
         stop_pods=stop_pods,
         own_networks=not shared_network,
         settings=Settings(single_process_oom_kill=single_process_oom_kill),

@@ -106,3 +106,9 @@ registry_credentials = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="A file with credentials for registries, as docker login writes it.",
 )
+device_plugins = click.option(
+    "--device-plugins",
+    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
+    metavar="DIR",
+    help="Where device plugins register; theirs is /var/lib/kubelet/device-plugins.  [default: nowhere]",
+)

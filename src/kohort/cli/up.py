@@ -63,6 +63,7 @@ DEFAULT_PORT = 6443
 @option_types.runtime_endpoint
 @option_types.share_runtime
 @option_types.registry_credentials
+@option_types.device_plugins
 @click.option("--detach", is_flag=True, help="Run in the background; return when the cluster is ready.")
 @click.option(
     "--simulated-nodes",
@@ -100,6 +101,7 @@ def command(
     runtime_endpoint: str,
     share_runtime: bool,
     registry_credentials: Path | None,
+    device_plugins: Path | None,
     detach: bool,
     simulated_nodes: int,
     simulated_capacity: str,
@@ -121,6 +123,7 @@ def command(
             runtime_endpoint=runtime_endpoint,
             share_runtime=share_runtime,
             registry_credentials=registry_credentials,
+            device_plugins=device_plugins,
         )
         if detach:
             server, note = detached.start(data, _arguments(data))

@@ -22,6 +22,7 @@ from kohort.node.cgroups import Cgroups
 from kohort.node.checkpoint import WriteObserver, unobserved
 from kohort.node.container_starter import ContainerStarter
 from kohort.node.container_stopper import ContainerStopper
+from kohort.node.devices.interface import Devices
 from kohort.node.eviction import EvictionManager
 from kohort.node.heartbeat import Heartbeat
 from kohort.node.images import DirectoryImages
@@ -74,6 +75,8 @@ class NodeOptions(msgspec.Struct, frozen=True):
     gates: NodeGates = ALL_ON
     no_limits_reason: str = "containers are simulated"
     """Reported by a node without cgroups."""
+    device_plugins: Path | None = None
+    """Where device plugins register; None for a node without them."""
 
 
 class Agent:
@@ -134,11 +137,18 @@ class Agent:
 
         identity = single_agent_lock.identity(options.directory)
         self.heartbeat = Heartbeat(manager.client, self.state, identity, options.labels, self.recorder)
+        if options.device_plugins is not None:
+            self.state.devices = self._serve_plugins(manager, options.device_plugins, observer)
         self.evictions = EvictionManager(
             self.state, self.pods, self.files, cgroups, runtime, self.heartbeat, self.resizes
         )
         manager.prepare(lambda: single_agent_lock.check(manager.client, options.name, identity))
         self._register(manager)
+
+    def _serve_plugins(self, manager: Manager, directory: Path, observer: WriteObserver) -> Devices:
+        from kohort.node.devices.service import serve_plugins
+
+        return serve_plugins(manager, directory, self._options.directory / "records", self.heartbeat.changed, observer)
 
     def _register(self, manager: Manager) -> None:
         self._controller.watches(self.pods.bound, when=_needs_sync)
@@ -202,10 +212,14 @@ class Agent:
             self.cgroups,
             self.files,
             self._images,
+            self.state.devices,
         )
         resize = PodResize(record, stopper, self.allocations, self._actuator, self.resizes, self.state, self.metrics)
         reporter = StatusReporter(record, self.client, self.state, self.allocations, self.cgroups, self.files)
-        return PodWorker(record, sandbox, starter, stopper, self.resizes, resize, reporter, self.runtime, self.client)
+        return PodWorker(
+            *(record, sandbox, starter, stopper, self.resizes, resize, reporter, self.runtime, self.client),
+            self.state.devices,
+        )
 
     def _add(self, key: Key, worker: PodWorker) -> None:
         self._workers[key] = worker
@@ -216,6 +230,7 @@ class Agent:
         self.pods.remove(key)
         self.resizes.forget(record)
         self.allocations.forget(self.pods.known())
+        self.state.devices.forget(self.pods.known())
         self._weigh_burstable()
         self.resizes.decide("pods_removed")
 
@@ -296,6 +311,7 @@ class Agent:
                     self.cgroups.kill(path)
                     await asyncio.to_thread(self.cgroups.remove, path)
         self.allocations.forget(self.pods.known())
+        self.state.devices.forget(self.pods.known())
         orphaned = stale_state_cleanup.orphaned_directories(self._options.directory, self.pods.known())
         await asyncio.to_thread(stale_state_cleanup.remove_directories, orphaned)
         self.network.release_orphans(self.pods.known(), self.pods.bound.list())

@@ -13,6 +13,7 @@ from kohort.node.container_environment import ConfigProblem
 from kohort.node.container_exec import executor
 from kohort.node.container_order import ContainerRun
 from kohort.node.container_stopper import ContainerStopper
+from kohort.node.devices.interface import DeviceProblem, Devices
 from kohort.node.image_config import Image
 from kohort.node.images import NoImage
 from kohort.node.launch_builder import LaunchBuilder, SandboxPaths
@@ -54,11 +55,13 @@ class ContainerStarter:
         cgroups: Cgroups | None,
         files: PodFiles,
         images: ImageSource,
+        devices: Devices,
     ) -> None:
         self._record = record
         self._sandbox = sandbox
         self._stopper = stopper
         self._images = images
+        self._devices = devices
         self._runtime = runtime
         self._launches = launches
         self._allocations = allocations
@@ -73,7 +76,7 @@ class ContainerStarter:
             launch, instance = await self._launch(allocated, container, attempt)
         except ImageBeingPulled:
             return
-        except (ConfigProblem, MountProblem) as problem:
+        except (ConfigProblem, MountProblem, DeviceProblem) as problem:
             return self._cannot_start(run, "CreateContainerConfigError", str(problem), now)
         except NoImage as problem:
             return self._no_image(run, container, problem, now)
@@ -101,6 +104,7 @@ class ContainerStarter:
             self._cgroups.create_container(allocated, container_of(allocated, container.name))
         sandbox = self._sandbox_paths(allocated, container.name, self._record.volumes or {})
         launch = await self._launches.build(allocated, container, attempt, sandbox, image)
+        await self._devices.before_start(self._record.uid, container.name)
         self._record_actuated(allocated, container.name)
         return launch, await self._runtime.start(launch)
 
@@ -110,15 +114,16 @@ class ContainerStarter:
     def _sandbox_paths(self, allocated: NodePod, name: str, volumes: dict[str, str]) -> SandboxPaths:
         """Either the agent makes the container's cgroup, or the runtime, which is told what it should hold."""
         record, cgroups = self._record, self._cgroups
+        devices = self._devices.use(record.uid, name)
         if cgroups is None:
-            return SandboxPaths(record.address, record.netns, volumes, "")
+            return SandboxPaths(record.address, record.netns, volumes, "", devices=devices)
         if not self._runtime.makes_cgroups:
             cgroup = str(cgroups.pod_of(allocated) / name)
-            return SandboxPaths(record.address, record.netns, volumes, cgroup)
+            return SandboxPaths(record.address, record.netns, volumes, cgroup, devices=devices)
         values = container_cgroup(allocated, container_of(allocated, name), cgroups.settings)
         files = container_memory_files(cgroups.settings)
         grouped = {"memory.oom.group": files["memory.oom.group"]}  # swap is limited with the memory itself
-        return SandboxPaths(record.address, record.netns, volumes, "", values, grouped)
+        return SandboxPaths(record.address, record.netns, volumes, "", values, grouped, devices)
 
     def _record_actuated(self, allocated: NodePod, name: str) -> None:
         """Before the start: an agent that takes over after a crash must not restart the container for a resize with

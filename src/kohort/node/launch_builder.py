@@ -8,6 +8,7 @@ import msgspec
 
 from kohort.node.api_server_address import ApiServerAddress
 from kohort.node.container_environment import command_line, environment, expanded, service_environment
+from kohort.node.devices.container_use import NO_DEVICES, DeviceUse
 from kohort.node.image_config import Image
 from kohort.node.machine_info import Machine
 from kohort.node.names.etc_hosts import write_hosts
@@ -36,6 +37,7 @@ class SandboxPaths(msgspec.Struct, frozen=True):
     resources: CgroupValues | None = None
     """For a runtime that makes the container's cgroup."""
     cgroup_files: dict[str, str] = {}
+    devices: DeviceUse = NO_DEVICES
 
 
 class LaunchBuilder:
@@ -63,7 +65,7 @@ class LaunchBuilder:
         image: Image,
     ) -> Launch:
         """`pod` is the allocated one. Raises ConfigProblem, MountProblem, InvalidContainer."""
-        env = await self._environment(pod, container, sandbox.address)
+        env = {**sandbox.devices.env, **await self._environment(pod, container, sandbox.address)}
         if image.reference:
             return self._image_launch(pod, container, attempt, sandbox, image, env)
         command = command_line(container, env, image.config.entrypoint, image.config.command)
@@ -75,6 +77,7 @@ class LaunchBuilder:
         mounts = (
             *mounts_of(pod, container, sandbox.volumes, env),
             *self._own_files(pod, container, attempt, sandbox.address),
+            *sandbox.devices.mounts_of_process(image.root),
         )
         rights = rights_of(pod, container, image)
         context = pod.spec.security_context
@@ -125,7 +128,11 @@ class LaunchBuilder:
             mounts=(
                 *mounts_of(pod, container, sandbox.volumes, env),
                 *self._own_files(pod, container, attempt, sandbox.address),
+                *sandbox.devices.mounts,
             ),
+            devices=sandbox.devices.devices,
+            cdi_devices=sandbox.devices.cdi_devices,
+            annotations=sandbox.devices.annotations,
             security=container_security(pod, container, image),
             resources=sandbox.resources,
             cgroup_files=sandbox.cgroup_files,

@@ -2,6 +2,7 @@
 pods are made of it."""
 
 from kohort.node import machine_info
+from kohort.node.devices.interface import Devices, NoDevicePlugins
 from kohort.node.machine_info import Machine
 from kohort.node.pressure import Pressure
 from kohort.objects.json_types import JsonObject
@@ -23,6 +24,7 @@ class NodeState:
         self.hostname = machine.name
         self.port = 0
         """Of the node's API."""
+        self.devices: Devices = NoDevicePlugins()
         self._runtime = runtime
         self._no_limits_reason = no_limits_reason
 
@@ -45,9 +47,12 @@ class NodeState:
         """The status of the node object, except its conditions."""
         features = self.gates.declared(limits=self.enforces_limits)
         runtime = f"{self._runtime}://{self._runtime_version}"
-        return machine_info.node_status(
+        status = machine_info.node_status(
             self.hostname, self.machine.capacity, self.machine.address, self.port, runtime, features
         )
+        status["capacity"] |= self.devices.capacity()
+        status["allocatable"] |= self.devices.allocatable()
+        return status
 
     def conditions(self, now: str) -> list[JsonObject]:
         return machine_info.node_conditions(

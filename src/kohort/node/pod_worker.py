@@ -11,6 +11,7 @@ they are done.
 | admission and decisions about resizes       | `resize.queue.ResizeQueue`           |
 | allocated resources, to the cgroups         | `resize.pod_resize.PodResize`        |
 | stopping containers                         | `container_stopper.ContainerStopper` |
+| devices of plugins                          | `devices.interface.Devices`          |
 | the pod's status                            | `status_reporter.StatusReporter`     |
 | what all of these know                      | `pod_record.PodRecord`               |
 """
@@ -26,6 +27,7 @@ from kohort.kube.resources import PODS
 from kohort.node import container_order
 from kohort.node.container_starter import ERROR_SECONDS, ContainerStarter
 from kohort.node.container_stopper import ContainerStopper
+from kohort.node.devices.interface import Devices
 from kohort.node.pod_hostname import InvalidContainer
 from kohort.node.pod_record import PodRecord
 from kohort.node.pod_sandbox import PodSandbox
@@ -56,6 +58,7 @@ class PodWorker:
         reporter: StatusReporter,
         runtime: Runtime,
         client: Client,
+        devices: Devices,
     ) -> None:
         self.record = record
         self.sandbox = sandbox
@@ -66,6 +69,7 @@ class PodWorker:
         self._reporter = reporter
         self._runtime = runtime
         self._client = client
+        self._devices = devices
 
     def container_exited(self, instance: Instance) -> None:
         self.record.spawn(self._record_exit(instance))
@@ -173,8 +177,10 @@ class PodWorker:
         record = self.record
         if forbidden := forbidden_sysctls(pod):
             return await self._reject("SysctlForbidden", f'forbidden sysctl: "{forbidden[0]}" not allowlisted')
-        rejection = self._resizes.admit(pod)
+        # Devices first: a pod that a device plugin refuses must not leave resources allocated.
+        rejection = await self._devices.admit(pod) or self._resizes.admit(pod)
         if rejection is not None:
+            self._give_devices_back()
             return await self._reject(rejection.reason, rejection.message)
         record.admitted = True
         if record.unenforced:
@@ -205,6 +211,7 @@ class PodWorker:
         if not self._stopper.stopped:
             await self._reporter.report(stopping=True)
             return None
+        self._give_devices_back()
         if not (record.finished or record.rejected or pod.finished):
             await self._reporter.report(phase=self._final_phase(), stopping=True)
         await self.clean_up()
@@ -224,6 +231,7 @@ class PodWorker:
         self._stopper.begin(EVICTION_GRACE if reason == EVICTED else record.grace)
         if not self._stopper.stopped:
             return None
+        self._give_devices_back()
         record.resize = record.resize.cleared()
         await self._reporter.report(phase="Failed", reason=reason, message=message)
         await self._release()
@@ -235,10 +243,15 @@ class PodWorker:
         if not self._stopper.stopped:
             await self._reporter.report(phase="Running")
             return None
+        self._give_devices_back()
         self.record.resize = self.record.resize.cleared()
         await self._reporter.report()
         await self._release()
         return None
+
+    def _give_devices_back(self) -> None:
+        """Before the API says that the pod has ended: the scheduler may bind another one that needs them at once."""
+        self._devices.release(self.record.uid)
 
     async def _release(self) -> None:
         self.record.finished = True
@@ -253,6 +266,7 @@ class PodWorker:
                 if attempt >= 0:
                     await self._runtime.remove(str(ContainerKey(self.record.uid, run.name, attempt)))
         await self.sandbox.remove()
+        self._give_devices_back()
         self.record.finished = True
 
     async def abandon(self) -> None:

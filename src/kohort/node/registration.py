@@ -47,6 +47,7 @@ def register(
     runtime: Runtime | None = None,
     containers: "RuntimeFacts | None" = None,
     credentials_file: Path | None = None,
+    device_plugins: Path | None = None,
     cgroup_parent: Path | None = None,
     labels: Mapping[str, str] | None = None,
     capacity: Mapping[str, str] | None = None,
@@ -59,7 +60,7 @@ def register(
 
     `containers` is the container runtime that runs the pods; otherwise they are processes of this machine.
     `credentials_file` has credentials for its registries. `runtime` is for tests: it gets no networks, names and
-    cgroups.
+    cgroups. `device_plugins` is the folder where device plugins register; without it, there are none.
 
     `directory` holds volumes, logs and records. `root_certificate` is the authority whose client certificates may use
     the node's API; without it the cluster is asked. With `stop_pods` an orderly end of the manager ends the pods too;
@@ -79,7 +80,10 @@ def register(
         own_networks = os.environ.get("KOHORT_NODE_NETWORK", "own") != "shared"
     place = directory or default_directory()
     private_directory(place, MARKERS)
-    options = NodeOptions(name or own_name(), place, labels or {}, capacity or {}, api_server, stop_pods, gates)
+    options = NodeOptions(
+        *(name or own_name(), place, labels or {}, capacity or {}, api_server, stop_pods, gates),
+        device_plugins=device_plugins,
+    )
     lock = _locked(place, manager)
     try:
         if runtime is not None:

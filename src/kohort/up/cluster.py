@@ -63,6 +63,7 @@ class Options:
     share_runtime: bool = False
     """Pods of other agents may be in the container runtime."""
     registry_credentials: Path | None = None
+    device_plugins: Path | None = None
 
     @property
     def is_cluster(self) -> bool:
@@ -196,8 +197,9 @@ async def _answering(transport: Transport, server: str) -> None:
 async def _node_arguments(options: Options) -> tuple[Mapping[str, Json], str]:
     """What runs the containers of this machine, as arguments of the node and as a line for people. Raises
     CannotStart."""
+    plugins = {"device_plugins": options.device_plugins}
     if parts.NODE not in options.parts or options.runtime == "process":
-        return {}, ""
+        return plugins, ""
     from kohort.node.runtimes.cri.discovery import CannotUseRuntime, choose
 
     wanted: Literal["auto", "cri"] = "cri" if options.runtime == "cri" else "auto"
@@ -205,7 +207,8 @@ async def _node_arguments(options: Options) -> tuple[Mapping[str, Json], str]:
         choice = await choose(wanted, options.runtime_endpoint, options.data.node, share=options.share_runtime)
     except CannotUseRuntime as problem:
         raise CannotStart(str(problem)) from problem
-    return {"containers": choice.runtime, "credentials_file": options.registry_credentials}, choice.note
+    chosen = {"containers": choice.runtime, "credentials_file": options.registry_credentials}
+    return {**plugins, **chosen}, choice.note
 
 
 def _unenforced(options: Options) -> str:

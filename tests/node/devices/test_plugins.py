@@ -13,12 +13,15 @@ from tests.node.devices.fake_plugin import FakePlugin
 
 from kohort.node.admission_checks import Rejection
 from kohort.node.devices import pod_resources, registry
-from kohort.node.devices.allocations import UNEXPECTED, DeviceAllocations, DeviceProblem
-from kohort.node.devices.messages import CdiDevice, Empty, PluginDevice, PluginMount
+from kohort.node.devices.allocations import UNEXPECTED, DeviceAllocations
+from kohort.node.devices.container_use import NO_DEVICES, DeviceUse
+from kohort.node.devices.interface import DeviceProblem
+from kohort.node.devices.messages import Empty
 from kohort.node.devices.pod_resources import PodRequest, PodResources
 from kohort.node.devices.registry import PluginRegistry, RegistrationTaken
 from kohort.node.grpc.client import channel
 from kohort.node.grpc.status import Code, RpcError
+from kohort.node.runtimes.interface import Device, Mount
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 
@@ -108,13 +111,15 @@ async def test_a_container_gets_everything_that_the_plugin_says(tmp_path: Path) 
     async with node(tmp_path) as here, plugin(here, "gpu-0", "gpu-1") as gpus:
         assert await here.allocations.admit(pod("a", 2)) is None
         assert gpus.allocated == [("gpu-0", "gpu-1")]
-        (use,) = here.allocations.uses("uid-a", "c0")
-        assert use.envs == {"EXAMPLE_VISIBLE_DEVICES": "gpu-0,gpu-1"}
-        assert use.annotations == {"example.com/devices": "gpu-0,gpu-1"}
-        assert use.mounts == (PluginMount("/usr/lib/example", str(here.sockets), True),)
-        assert use.devices == tuple(PluginDevice(f"/dev/{id}", "/dev/null", "rw") for id in ("gpu-0", "gpu-1"))
-        assert use.cdi_devices == tuple(CdiDevice(f"{GPU}={id}") for id in ("gpu-0", "gpu-1"))
-        assert here.allocations.uses("uid-a", "another") == []
+        use = here.allocations.use("uid-a", "c0")
+        assert use == DeviceUse(
+            {"EXAMPLE_VISIBLE_DEVICES": "gpu-0,gpu-1"},
+            (Mount(str(here.sockets), "/usr/lib/example", True),),
+            tuple(Device("/dev/null", f"/dev/{id}", "rw") for id in ("gpu-0", "gpu-1")),
+            {"example.com/devices": "gpu-0,gpu-1"},
+            tuple(f"{GPU}={id}" for id in ("gpu-0", "gpu-1")),
+        )
+        assert here.allocations.use("uid-a", "another") == NO_DEVICES
 
 
 async def test_no_device_is_given_twice_and_those_of_ended_pods_are_given_again(tmp_path: Path) -> None:
@@ -180,12 +185,12 @@ async def test_unhealthy_devices_are_not_given_but_stay_with_their_pod(tmp_path:
 async def test_a_pod_keeps_its_devices_when_the_agent_and_the_plugin_are_restarted(tmp_path: Path) -> None:
     async with node(tmp_path) as before, plugin(before, "gpu-0", "gpu-1"):
         assert await before.allocations.admit(pod("a", 1)) is None
-        use = before.allocations.uses("uid-a", "c0")
+        use = before.allocations.use("uid-a", "c0")
     async with node(tmp_path) as after:
         # Before the plugin is back: the pod may be running already, so it is not refused; a new one is.
         assert (after.registry.capacity(), after.registry.allocatable()) == ({GPU: "0"}, {GPU: "0"})
         assert await after.allocations.admit(pod("a", 1)) is None
-        assert after.allocations.uses("uid-a", "c0") == use
+        assert after.allocations.use("uid-a", "c0") == use
         refused = await after.allocations.admit(pod("b", 1))
         assert refused is not None and f"no device plugin registered for {GPU}" in refused.message
         async with plugin(after, "gpu-0", "gpu-1") as gpus:

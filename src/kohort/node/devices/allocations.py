@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from kohort.node.admission_checks import Rejection
 from kohort.node.checkpoint import Checkpoint, WriteObserver, unobserved
+from kohort.node.devices.container_use import DeviceUse, merged
 from kohort.node.devices.device_choice import ContainerNeed, TooFew, choose, needs_of
+from kohort.node.devices.interface import DeviceProblem
 from kohort.node.devices.messages import ContainerAllocation
 from kohort.node.devices.plugin import Plugin
 from kohort.node.devices.registry import PluginRegistry
@@ -34,49 +36,8 @@ class PodDevices(msgspec.Struct, frozen=True):
     containers: dict[str, dict[str, GivenDevices]]
 
 
-class DeviceProblem(Exception):
-    """A container cannot start because a plugin has not prepared its devices."""
-
-
 class NoDevices(Exception):
     """Why a pod does not get its devices."""
-
-
-class Devices(Protocol):
-    """What the rest of the agent knows of devices."""
-
-    def capacity(self) -> dict[str, str]: ...
-    def allocatable(self) -> dict[str, str]: ...
-    async def admit(self, pod: Pod) -> Rejection | None: ...
-    async def before_start(self, uid: str, container: str) -> None: ...
-    def uses(self, uid: str, container: str) -> list[ContainerAllocation]: ...
-    def release(self, uid: str) -> None: ...
-    def forget(self, alive: set[str]) -> None: ...
-
-
-class NoDevicePlugins:
-    """A node without a folder for plugins."""
-
-    def capacity(self) -> dict[str, str]:
-        return {}
-
-    def allocatable(self) -> dict[str, str]:
-        return {}
-
-    async def admit(self, pod: Pod) -> Rejection | None:
-        return None
-
-    async def before_start(self, uid: str, container: str) -> None:
-        return None
-
-    def uses(self, uid: str, container: str) -> list[ContainerAllocation]:
-        return []
-
-    def release(self, uid: str) -> None:
-        return None
-
-    def forget(self, alive: set[str]) -> None:
-        return None
 
 
 class DeviceAllocations:
@@ -121,9 +82,9 @@ class DeviceAllocations:
             except RpcError as problem:
                 raise DeviceProblem(f"device plugin of {resource}: {problem}") from problem
 
-    def uses(self, uid: str, container: str) -> list[ContainerAllocation]:
-        """What a container is started with, for each kind of its devices."""
-        return [given.use for _, given in sorted(self._of(uid, container).items())]
+    def use(self, uid: str, container: str) -> DeviceUse:
+        """What a container is started with."""
+        return merged(given.use for _, given in sorted(self._of(uid, container).items()))
 
     def release(self, uid: str) -> None:
         """The pod has ended."""

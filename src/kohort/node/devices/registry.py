@@ -38,6 +38,7 @@ from kohort.node.devices.plugin import CALL_SECONDS, Plugin
 from kohort.node.grpc.client import channel
 from kohort.node.grpc.server import Server
 from kohort.node.grpc.status import Code, RpcError
+from kohort.node.single_agent_lock import NodeTaken
 from kohort.rules.extended_resources import is_extended
 
 ABSENT_SECONDS: Final = 300.0
@@ -45,7 +46,7 @@ ABSENT_SECONDS: Final = 300.0
 _log = Log(part="node")
 
 
-class RegistrationTaken(Exception):
+class RegistrationTaken(NodeTaken):
     """Another agent or kubelet serves the folder of the device plugins."""
 
 
