@@ -29,6 +29,7 @@ from kohort.kube.resources import (
 )
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts import crd as rollout_definitions
+from kohort.rollouts.analysis.http_fetch import Fetch
 from kohort.rollouts.feature_gates import Features
 from kohort.rollouts.registration import DEFAULT as DEFAULT_FEATURES
 from kohort.rollouts.registration import register as register_rollouts
@@ -54,12 +55,14 @@ def register(
     rollouts: bool = True,
     scripts_namespace: str = CONFIGURATION_NAMESPACE,
     features: Features = DEFAULT_FEATURES,
+    fetch: Fetch | None = None,
 ) -> None:
     """Add everything that the operator does to `manager`.
 
     `webhooks` is where they are served; on loopback if not said otherwise. `group_webhooks` and `rollout_webhooks` are
     those that the caller serves already; they get the caches of this manager. In `scripts_namespace` is the ConfigMap
-    with traffic scripts of users. `features` are about Rollouts.
+    with traffic scripts of users. `features` are about Rollouts. `fetch` is how metrics are read, by HTTP if not said
+    otherwise.
     """
     groups = group_webhooks or GroupWebhooks(default_resize_policy=default_resize_policy, gang_scheduler=gang_scheduler)
     groups.cache = register_groups(manager, gang_scheduler=gang_scheduler)
@@ -67,7 +70,7 @@ def register(
     releases = rollout_webhooks or RolloutWebhooks()
     if rollouts:
         traffic = register_traffic(manager, configuration=Key(scripts_namespace, CONFIGURATION))
-        releases.cache = register_rollouts(manager, traffic, features=features)
+        releases.cache = register_rollouts(manager, traffic, features=features, fetch=fetch)
         releases.traffic, releases.features = traffic, features
     if not self_contained:
         return

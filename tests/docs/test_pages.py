@@ -205,9 +205,10 @@ def test_every_meaning_is_that_of_a_field() -> None:
 
     from kohort.groups.field_descriptions import MEANINGS
     from kohort.rollouts import field_descriptions
+    from kohort.rollouts.analysis import crd as analysis
     from kohort.rollouts.crd import definitions as releases
 
-    rollout, release, routing, history = releases({"url": "https://converter.example"})
+    rollout, release, routing, history, *judging = releases({"url": "https://converter.example"})
     (groups, *_) = definitions()
     for definition, table in (
         (groups, MEANINGS),
@@ -219,6 +220,8 @@ def test_every_meaning_is_that_of_a_field() -> None:
         paths = {"." + path.replace("[]", "") for path, _ in fields(definition)} | {".spec", ".status"}
         unused = [key for key in table if not any(path.endswith(f".{key}") for path in paths)]
         assert unused == []
+    both = {"." + path.replace("[]", "") for one in judging for path, _ in fields(one)}
+    assert [key for key in analysis.MEANINGS if not any(path.endswith(f".{key}") for path in both)] == []
 
 
 def test_every_dependency_has_its_reasons() -> None:

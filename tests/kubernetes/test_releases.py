@@ -200,6 +200,15 @@ STORIES = {
 }
 
 
+NOT_SEEN = {
+    ("kohort.dev", "analysisruns", "create"): "only for Rollouts that name a ReleaseAnalysis",
+    ("kohort.dev", "analysisruns", "delete"): "as above, for the oldest of more than ten",
+    ("kohort.dev", "analysisruns/status", "patch"): "as above",
+    ("kohort.dev", "releaseanalyses/status", "patch"): "as above",
+}
+"""Rights that the stories here do not need, and what needs them."""
+
+
 @pytest.mark.timeout(300)
 async def test_releases_with_the_installed_rights(kubernetes: ControlPlane, tmp_path: Path) -> None:
     options = Options(namespace=SYSTEM, replicas=0)
@@ -220,7 +229,7 @@ async def test_releases_with_the_installed_rights(kubernetes: ControlPlane, tmp_
     # What the life of sets needs is shown in test_roles.
     granted = installed_rights(options)
     beyond = granted - installed_rights(Options(rollouts=False)) - streamed(granted) - asked_by_the_server(granted)
-    assert sorted(beyond - log.used()) == []
+    assert sorted(beyond - log.used() - NOT_SEEN.keys()) == []
 
 
 async def _remember_releases(client: Client, namespace: str, count: int) -> None:

@@ -6,6 +6,7 @@ from kohort.rollouts import messages
 from kohort.rollouts.messages import EventReason, ReleaseEvent, ReleaseOutcome
 
 NORMAL = {
+    "AnalysisPassed",
     "CanaryCreated",
     "CanaryDeleted",
     "CanaryScaled",

@@ -26,6 +26,7 @@ METRICS_AUTH: Final = "lws-metrics-auth-role"
 METRICS_READER: Final = "lws-metrics-reader"
 
 _SETS: Final = "leaderworkerset.x-k8s.io"
+_ANALYSES: Final = "kohort.dev"
 
 
 def rule(groups: list[str], resources: list[str], verbs: list[str], names: list[str] | None = None) -> JsonObject:
@@ -78,6 +79,9 @@ def rollout_rules() -> list[JsonObject]:
             ["rollouts/finalizers", "batchreleases/finalizers", "trafficroutings/finalizers"],
             ["update"],
         ),
+        rule([_ANALYSES], ["releaseanalyses"], ["list", "watch"]),
+        rule([_ANALYSES], ["analysisruns"], ["create", "delete", "list", "watch"]),
+        rule([_ANALYSES], ["releaseanalyses/status", "analysisruns/status"], ["patch"]),
         rule([_SETS], ["leaderworkersets"], ["create", "delete", "get", "patch"]),
         rule([""], ["pods"], ["patch"]),
         rule(["apps"], ["deployments"], ["create", "delete", "get", "list", "patch", "watch"]),

@@ -69,6 +69,11 @@ class Condition(View, frozen=True):
     last_update_time: str | None = None
     last_heartbeat_time: str | None = None
 
+    def document(self) -> JsonObject:
+        """As it is written: servers require the status, also where it is the default."""
+        known: JsonObject = msgspec.to_builtins(self)
+        return {"type": self.type, "status": self.status, **known}
+
 
 class _Typed(Protocol):
     @property

@@ -6,10 +6,12 @@ from typing import Final, Protocol
 from kohort.kube.event_mapping import index_by_controller_uid
 from kohort.kube.manager import Manager
 from kohort.kube.resources import (
+    ANALYSIS_RUNS,
     BATCH_RELEASES,
     DEPLOYMENTS,
     LEADER_WORKER_SETS,
     PODS,
+    RELEASE_ANALYSES,
     REPLICA_SETS,
     ROLLOUTS,
     STATEFUL_SETS,
@@ -18,6 +20,7 @@ from kohort.kube.resources import (
 from kohort.objects.apps import Deployment, ReplicaSet
 from kohort.objects.core import Pod
 from kohort.objects.meta import ObjectMeta, PartialObject
+from kohort.rollouts.analysis.analysis_types import AnalysisRun, ReleaseAnalysis
 from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.rollout_types import BatchRelease, Rollout, WorkloadRef
 from kohort.rules import group_labels, rollout_labels
@@ -51,6 +54,8 @@ class RolloutCache:
         self.leader_sets = manager.informer(STATEFUL_SETS, PartialObject, label_selector=group_labels.NAME)
         self.pods = manager.informer(PODS, Pod, label_selector=group_labels.NAME, indexes={OF_SET: _of_set})
         self.deployments = manager.informer(DEPLOYMENTS, Deployment, indexes={OF_STABLE: _of_stable})
+        self.analyses = manager.informer(RELEASE_ANALYSES, ReleaseAnalysis)
+        self.runs = manager.informer(ANALYSIS_RUNS, AnalysisRun)
         self.replica_sets = manager.informer(REPLICA_SETS, ReplicaSet, indexes={OF_CONTROLLER: index_by_controller_uid})
 
     @property

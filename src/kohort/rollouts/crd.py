@@ -1,4 +1,4 @@
-"""The definitions of Rollout, BatchRelease, TrafficRouting and RolloutHistory.
+"""The definitions of Rollout, BatchRelease, TrafficRouting and RolloutHistory, and of what judges releases.
 
 Rollouts and BatchReleases have two versions. The older one needs a conversion webhook: it is served where the address
 of a conversion webhook is known, and left out otherwise.
@@ -10,13 +10,15 @@ from typing import Final
 from kohort.objects.json_types import JsonObject
 from kohort.objects.schema_keywords import described, enum, int32, int64, list_of, shape
 from kohort.rollouts import crd_schemas, field_descriptions
+from kohort.rollouts.analysis.crd import definitions as analysis_definitions
 from kohort.rollouts.crd_schemas import FREE, TEXT, TEXTS
 from kohort.rules import rollout_labels
 
 
 def definitions(converter: JsonObject | None = None) -> list[JsonObject]:
     """`converter` is the clientConfig of the conversion webhook."""
-    return [rollout(converter), batch_release(converter), traffic_routing(), rollout_history()]
+    kruise = [rollout(converter), batch_release(converter), traffic_routing(), rollout_history()]
+    return [*kruise, *analysis_definitions()]
 
 
 def rollout(converter: JsonObject | None = None) -> JsonObject:

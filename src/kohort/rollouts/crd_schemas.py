@@ -191,6 +191,7 @@ def _progress(revision: str, replicas: str, ready: str) -> JsonObject:
             "canaryName": TEXT,
             "graceTimes": TEXTS,
             "timedOutStep": int32(),
+            "analysisAttempt": int32(),
         },
         required=("currentStepState", "finalisingStep", "nextStepIndex", "podTemplateHash", replicas, ready),
     )

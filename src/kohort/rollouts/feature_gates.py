@@ -13,10 +13,12 @@ HISTORY: Final = "RolloutHistory"
 APPEND_POD_SELECTOR: Final = "AppendPodSelector"
 KEEP_PAUSED: Final = "KeepWorkloadPausedOnRolloutDeletion"
 ADVANCED_DEPLOYMENT: Final = "AdvancedDeployment"
+ANALYSIS_OF_LOOPBACK: Final = "AnalysisOfLoopback"
 GATES: Final = {
     HISTORY: "history",
     APPEND_POD_SELECTOR: "append_pod_selector",
     KEEP_PAUSED: "keep_workload_paused",
+    ANALYSIS_OF_LOOPBACK: "analysis_of_loopback",
     ADVANCED_DEPLOYMENT: "",
 }
 """Gate to field. The last one is about partition style, which is not supported yet; its name is known so that the flags
@@ -32,6 +34,8 @@ class Features(msgspec.Struct, frozen=True):
     """Labels of patchPodTemplateMetadata enter the selector of canary Services even where the stable one lacks them."""
     keep_workload_paused: bool = False
     """A Rollout that is deleted or disabled midway leaves its workload held, instead of letting it roll on."""
+    analysis_of_loopback: bool = False
+    """Metrics may be read from, and notifications posted to, addresses of the operator's own machine."""
 
 
 def keeps_hold(rollout: Rollout, features: Features) -> bool:

@@ -111,6 +111,7 @@ ROLLOUT: Final[Mapping[str, str]] = {
     "canaryName": "The workload that carries the new version.",
     "graceTimes": "When each grace period began, so that a restart does not start it over.",
     "timedOutStep": "The step that was reported as not ready in time.",
+    "analysisAttempt": "How often a step was begun again, each time with an AnalysisRun of its own.",
 }
 RELEASE: Final[Mapping[str, str]] = {
     **_REFERENCE,

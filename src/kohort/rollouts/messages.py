@@ -15,6 +15,11 @@ from kohort.rules import rollout_labels
 class EventReason(StrEnum):
     """Why an event is emitted on a Rollout, a BatchRelease or a TrafficRouting."""
 
+    ANALYSIS_FAILED = "AnalysisFailed"
+    ANALYSIS_HELD = "AnalysisHeld"
+    ANALYSIS_OVERRIDDEN = "AnalysisOverridden"
+    ANALYSIS_PASSED = "AnalysisPassed"
+    APPROVAL_IGNORED = "ApprovalIgnored"
     CANARY_CREATED = "CanaryCreated"
     CANARY_DELETED = "CanaryDeleted"
     CANARY_SCALED = "CanaryScaled"
@@ -57,6 +62,7 @@ class EventReason(StrEnum):
 
 _NORMAL: Final = frozenset(
     {
+        EventReason.ANALYSIS_PASSED,
         EventReason.CANARY_CREATED,
         EventReason.CANARY_DELETED,
         EventReason.CANARY_SCALED,
@@ -145,6 +151,12 @@ def withdrawn(*, in_place: bool) -> str:
     return WITHDRAWN_IN_PLACE if in_place else WITHDRAWN
 
 
+_AFTER_FAILED_ANALYSIS: Final = (
+    "put the old template back, release another one, begin the step again (kohort retry), or go on in spite of it "
+    "(kohort approve --override)"
+)
+
+
 def step(index: int, count: int) -> str:
     """
     >>> step(1, 3)
@@ -172,6 +184,42 @@ def needs_approval(index: int, count: int) -> str:
 
 def pausing(index: int, count: int, seconds: int) -> str:
     return f"{in_step(index, count)}, and wait duration({seconds} seconds) to enter the next step"
+
+
+def analysing(index: int, count: int, text: str) -> str:
+    return f"{in_step(index, count)}, and its metrics are judged: {text}"
+
+
+def analysis_held(index: int, count: int, text: str) -> str:
+    return f"{step(index, count)} is held by its analysis: {text}"
+
+
+def analysis_failed(index: int, count: int, text: str, *, in_place: bool = False) -> str:
+    return f"{step(index, count)} failed its analysis: {text}; {failed_and_withdrawn(in_place=in_place)}"
+
+
+def failed_and_withdrawn(*, in_place: bool) -> str:
+    done = (
+        "groups get their former resources back"
+        if in_place
+        else "requests go to the stable version, the canary is scaled to 0"
+    )
+    return f"{done}; {_AFTER_FAILED_ANALYSIS}"
+
+
+def analysis_holds_beginning(text: str) -> str:
+    return f"the release does not begin: {text}"
+
+
+def analysis_missing(name: str) -> str:
+    return (
+        f"ReleaseAnalysis {name} does not exist; create it, or remove the annotation {rollout_labels.ANALYSIS_NAME} "
+        "from the Rollout"
+    )
+
+
+def analysis_invalid(name: str, text: str) -> str:
+    return f"ReleaseAnalysis {name} cannot be used: {text}"
 
 
 def not_ready_in_time(index: int, count: int, seconds: int, waiting_for: str) -> str:
@@ -294,6 +342,15 @@ def step_upgraded(index: int) -> ReleaseEvent:
 
 def step_waiting(index: int, count: int, waiting_for: str) -> ReleaseEvent:
     return ReleaseEvent(EventReason.STEP_WAITING, f"{step(index, count)}: {waiting_for}")
+
+
+def analysis_event(reason: EventReason, index: int, count: int, text: str) -> ReleaseEvent:
+    return ReleaseEvent(reason, f"{step(index, count)}: {text}")
+
+
+def approval_ignored(index: int, count: int) -> ReleaseEvent:
+    text = "its analysis has not passed, so the approval does not count; to go on in spite of it: "
+    return ReleaseEvent(EventReason.APPROVAL_IGNORED, f"{step(index, count)}: {text}kohort approve --override")
 
 
 def step_timeout(text: str) -> ReleaseEvent:

@@ -3,6 +3,11 @@
 from typing import Final
 
 from kohort.kube.manager import Manager
+from kohort.rollouts.analysis.http_fetch import Fetch, HttpFetch
+from kohort.rollouts.analysis.sources import SourceReader
+from kohort.rollouts.analysis_control.analysis_controller import AnalysisController
+from kohort.rollouts.analysis_control.notifications import Notifier
+from kohort.rollouts.analysis_control.run_controller import RunController
 from kohort.rollouts.batchrelease_controller import ReleaseController
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.feature_gates import Features
@@ -18,9 +23,13 @@ DEFAULT: Final = Features()
 
 
 def register(
-    manager: Manager, traffic: Traffic, cache: RolloutCache | None = None, features: Features = DEFAULT
+    manager: Manager,
+    traffic: Traffic,
+    cache: RolloutCache | None = None,
+    features: Features = DEFAULT,
+    fetch: Fetch | None = None,
 ) -> RolloutCache:
-    """Add the controllers of Rollouts and BatchReleases."""
+    """Add the controllers of Rollouts and BatchReleases. `fetch` is how metrics are read and notifications posted."""
     cache = cache or RolloutCache(manager)
     controls: dict[str, WorkloadOperations] = {
         "LeaderWorkerSet": GroupControl(manager.client, cache),
@@ -28,7 +37,14 @@ def register(
     }
     metrics = RolloutMetrics(manager.metrics)
     ReleaseController(manager, cache, controls, metrics)
-    RolloutController(manager, cache, controls, traffic, metrics, features)
+    if fetch is None:
+        fetch = own = HttpFetch(loopback=features.analysis_of_loopback)
+        manager.clean_up(own.close)
+    reader = SourceReader(manager.client, fetch)
+    notifier = Notifier(manager, cache, reader)
+    RolloutController(manager, cache, controls, traffic, metrics, features, notifier)
+    RunController(manager, cache, reader)
+    AnalysisController(manager, cache, reader)
     if features.history:
         HistoryController(manager, cache, features.history_limit)
     return cache

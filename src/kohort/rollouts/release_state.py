@@ -18,6 +18,7 @@ from kohort.rollouts.action_result import ActionResult, Done, Problem, Waiting
 from kohort.rollouts.messages import ReleaseEvent, ReleaseOutcome
 from kohort.rollouts.release_actions import Action
 from kohort.rollouts.rollout_types import BatchRelease, Progress, Rollout, Step
+from kohort.rollouts.step_analysis import Judgement
 from kohort.rollouts.workloads.model import Workload
 from kohort.rules import rollout_labels
 
@@ -53,7 +54,7 @@ class State(msgspec.Struct, frozen=True):
             "currentStepState": progress.current_step_state if progress else "",
         }
         if self.conditions:
-            status["conditions"] = [msgspec.to_builtins(one) for one in self.conditions]
+            status["conditions"] = [one.document() for one in self.conditions]
         if progress is not None:
             name = "blueGreenStatus" if blue_green else "canaryStatus"
             status[name] = progress.to_status(blue_green=blue_green)
@@ -137,6 +138,8 @@ class Observation(msgspec.Struct, frozen=True):
     """The result of checking the Services and routes that the Rollout names, where this pass checked them."""
     keeps_hold: bool = False
     """A release that is given up leaves its workload held."""
+    judgement: Judgement | None = None
+    """What the analysis of the current step says, where the Rollout names one."""
 
     @property
     def progress(self) -> Progress:

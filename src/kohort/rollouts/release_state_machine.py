@@ -152,6 +152,8 @@ def _checked(observation: Observation, result: ActionResult) -> Decision:
         state, _ = with_references(state, result, observation.now)
     if not isinstance(result, Done):
         return _not_initialized(state, result)
+    if (held := _held_by_analysis(observation.with_state(state))) is not None:
+        return held
     condition = state.condition(rollout_labels.PROGRESSING)
     began = condition.last_update_time if condition is not None else ""
     left = observation.seconds_until(began or "", _SETTLE_SECONDS)
@@ -160,6 +162,16 @@ def _checked(observation: Observation, result: ActionResult) -> Decision:
     if observation.rollout.traffic_routing and not observation.in_place:
         return Decision(state, JoinTrafficRouting(), events=result.events)
     return _begun(observation.with_state(state), result)
+
+
+def _held_by_analysis(observation: Observation) -> Decision | None:
+    """A ReleaseAnalysis that is missing or invalid is found out before the first new pod exists."""
+    judgement = observation.judgement
+    if judgement is None or not judgement.problem:
+        return None
+    observation, events = step_state_machine.with_analysis(observation)
+    text = messages.analysis_holds_beginning(judgement.problem)
+    return Decision(with_message(observation.state, text), requeue=rollout_labels.RECHECK, events=events)
 
 
 def _not_initialized(state: State, result: Waiting | Problem) -> Decision:
@@ -185,13 +197,15 @@ def _in_rolling(observation: Observation) -> Decision:
     changed = _changed_version(observation)
     if changed is not None:
         return changed
-    if observation.rollout.spec.strategy.paused:
+    if observation.rollout.spec.strategy.paused and not step_state_machine.fails_while_paused(observation):
         paused = with_reason(observation.state, rollout_labels.REASON_PAUSED, messages.PAUSED_BY_USER, observation.now)
         return Decision(paused)
     progress = observation.progress
     if progress.rollout_hash and progress.rollout_hash != observation.plan_hash:
         return _plan_changed(observation)
     if progress.current_step_state == rollout_labels.COMPLETED:
+        if (unproved := step_state_machine.guarded(observation)) is not None:
+            return unproved
         state = with_reason(observation.state, rollout_labels.FINALISING, messages.FINALISING, observation.now)
         return Decision(state.with_progress(finalising_step=""), requeue=0.0)
     return step_state_machine.decide(observation.with_state(_observed(observation)))
@@ -335,6 +349,11 @@ def _paused(observation: Observation) -> Decision:
     assert workload is not None
     if workload.in_progress and workload.in_rollback and workload.canary_revision != observation.progress.revision:
         return _rolled_back(observation)
+    if step_state_machine.fails_while_paused(observation):
+        return Decision(
+            with_reason(observation.state, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, observation.now),
+            requeue=0.0,
+        )
     if observation.rollout.spec.strategy.paused:
         return Decision(observation.state)
     return Decision(

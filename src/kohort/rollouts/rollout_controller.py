@@ -15,6 +15,8 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
 from kohort.rollouts import messages, rollout_phases, step_arithmetic
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, ProblemReason, Waiting
+from kohort.rollouts.analysis_control.judgements import judgement_of, rollouts_of_analysis, rollouts_of_run
+from kohort.rollouts.analysis_control.notifications import Notifier
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.feature_gates import Features, keeps_hold
 from kohort.rollouts.go_hashes import hash_of, release_plan_hash
@@ -60,8 +62,10 @@ class RolloutController:
         traffic: Traffic,
         metrics: RolloutMetrics,
         features: Features,
+        notifier: Notifier | None = None,
     ) -> None:
         self.client = manager.client
+        self.notifier = notifier
         self.cache = cache
         self.controls = controls
         self.traffic = traffic
@@ -77,6 +81,8 @@ class RolloutController:
         self.controller.watches(cache.leader_sets, self._for_leader_set)
         self.controller.watches(cache.deployments, self._for_deployment)
         self.controller.watches(cache.replica_sets, self._for_replica_set)
+        self.controller.watches(cache.runs, rollouts_of_run)
+        self.controller.watches(cache.analyses, lambda one: rollouts_of_analysis(one, cache))
 
     async def reconcile(self, key: Key) -> Requeue | None:
         rollout = self.cache.rollouts.get(key)
@@ -159,6 +165,7 @@ class RolloutController:
             plan_hash=hash_of(rollout.spec.strategy),
             canary_gone=control.canary_gone(rollout) if control is not None else True,
             keeps_hold=keeps_hold(rollout, self.features),
+            judgement=judgement_of(rollout, self.cache),
         )
 
     # Acting
@@ -338,6 +345,8 @@ class RolloutController:
             self.metrics.count_event(rollout, event.reason)
             record = self.recorder.warning if event.warning else self.recorder.normal
             record(ROLLOUTS, rollout, event.reason, event.message)
+            if self.notifier is not None:
+                self.notifier.notify(rollout, event)
 
     def _measure(self, observation: Observation, state: State) -> None:
         desired = 0
@@ -459,6 +468,8 @@ def _same_name(release: BatchRelease) -> list[Key]:
 def _document(rollout: Rollout) -> JsonObject:
     """The status as it is stored."""
     document: JsonObject = msgspec.to_builtins(rollout.status)
+    if rollout.status.conditions:
+        document["conditions"] = [one.document() for one in rollout.status.conditions]
     if not rollout.status.phase:
         return document
     return document | {

@@ -127,6 +127,8 @@ class Progress(msgspec.Struct, frozen=True):
     """Ours: when which route was last changed."""
     timed_out_step: int = 0
     """Ours: the step that was reported as not ready in time, so that it is reported once."""
+    analysis_attempt: int = 0
+    """Ours: how often steps were begun again, each time with an analysis of its own."""
 
     @classmethod
     def from_status(cls, document: JsonObject) -> "Progress":
@@ -157,6 +159,7 @@ _COMMON: Final = {
     "canary_name": "canaryName",
     "grace_times": "graceTimes",
     "timed_out_step": "timedOutStep",
+    "analysis_attempt": "analysisAttempt",
 }
 _CANARY: Final = {
     "revision": "canaryRevision",

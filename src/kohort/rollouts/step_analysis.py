@@ -1,29 +1,175 @@
-"""Judging a step by metrics: where that will happen. Until then every step passes.
+"""What the analysis of a step means for the release.
 
-`analyse` is called when a step has its pods and its traffic, before it pauses. `Running` keeps the step where it is and
-calls again after so many seconds. The time when the analysis began is the `last_update_time` of the progress.
+`analyse` is called when a step has its pods and its traffic, and again before it leaves its pause and before the next
+step begins. So a version never gets further than its judgement, whatever else was approved.
 
-What is compared: pods of the canary with pods of the stable workload; in a release in place (`Workload.in_place`) the
-leaders of resized groups with those of the others (`workloads.in_place_release.leaders_by_version`).
+| annotation, step, override | mode | the run of this step | result |
+|---|---|---|---|
+| no annotation, or before the first judged step | | | passed |
+| overridden by a user | | | passed |
+| the ReleaseAnalysis is missing or invalid | | Failed, when it enforced | failed |
+| the ReleaseAnalysis is missing or invalid | | otherwise | held |
+| | DryRun | | passed |
+| | Gate, Enforce | none yet, WarmingUp, Running | running |
+| | Gate, Enforce | Held | held |
+| | Gate, Enforce | Passed | passed |
+| | Gate | Failed | held |
+| | Enforce | Failed | failed |
+
+A step that failed is withdrawn: requests go to the stable version, then the canary is scaled to 0. The template stays
+the user's. With the old one, another one, an override, or when the step is begun again, the release goes on.
 """
+
+from enum import StrEnum
 
 import msgspec
 
-from kohort.rollouts.release_state import Observation
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.analysis.analysis_rules import Mode
+from kohort.rollouts.analysis.analysis_types import AnalysisRun
+from kohort.rollouts.analysis.run_types import RunPhase
+from kohort.rollouts.rollout_types import Rollout
+from kohort.rules import rollout_labels
 
 
 class Passed(msgspec.Struct, frozen=True):
     """The step may go on."""
 
+    overridden: bool = False
+
 
 class Running(msgspec.Struct, frozen=True):
-    """The analysis is not finished."""
+    """The analysis is not finished. Its next reading is an event."""
 
     text: str
-    seconds: float
 
 
-def analyse(observation: Observation) -> Passed | Running:
-    """No metrics are measured yet: every step passes."""
-    del observation
-    return Passed()
+class Held(msgspec.Struct, frozen=True):
+    """The step stays where it is until the metrics, the ReleaseAnalysis or a user say otherwise."""
+
+    text: str
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The step is withdrawn."""
+
+    text: str
+
+
+StepResult = Passed | Running | Held | Failed
+
+
+class AnalysisReason(StrEnum):
+    """Reasons of the condition Analysis."""
+
+    NOT_FOUND = "NotFound"
+    INVALID = "Invalid"
+    DRY_RUN = "DryRun"
+    OVERRIDDEN = "Overridden"
+    RUNNING = "Running"
+    PASSED = "Passed"
+    FAILED = "Failed"
+    HELD = "Held"
+    NOT_JUDGED = "NotJudged"
+    """The step is before the first one that is judged."""
+
+
+class Override(msgspec.Struct, frozen=True):
+    """A user let a step go on in spite of its analysis."""
+
+    release: str = ""
+    step: int = 0
+    by: str = ""
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.by or 'a user'}: {self.reason}" if self.reason else self.by or "a user"
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """What is known of the analysis that a Rollout asks for."""
+
+    name: str
+    """Of the ReleaseAnalysis."""
+    problem: str = ""
+    """Why it cannot be used."""
+    missing: bool = False
+    mode: Mode = Mode.DRY_RUN
+    first_step: int = 1
+    run: AnalysisRun | None = None
+    """Of the current step."""
+    override: Override | None = None
+    """Of the current step."""
+
+    def judges(self, step: int) -> bool:
+        return step >= self.first_step
+
+
+def override_of(rollout: Rollout) -> Override | None:
+    """The override of the current step; None where there is none, or where it is about another step or release."""
+    progress = rollout.status.progress
+    text = rollout.metadata.annotations.get(rollout_labels.ANALYSIS_OVERRIDE, "")
+    if not text or progress is None:
+        return None
+    try:
+        found = msgspec.json.decode(text, type=Override)
+    except msgspec.DecodeError:
+        return None
+    if (found.release, found.step) != (progress.observed_rollout_id, progress.current_step_index):
+        return None
+    return found
+
+
+def override_document(release: str, step: int, by: str, reason: str) -> JsonObject:
+    """The patch of a Rollout that lets a step go on."""
+    text = msgspec.json.encode(Override(release, step, by, reason)).decode()
+    return {"metadata": {"annotations": {rollout_labels.ANALYSIS_OVERRIDE: text}}}
+
+
+def analyse(judgement: Judgement | None, step: int) -> StepResult:
+    if judgement is None:
+        return Passed()
+    if judgement.override is not None:
+        return Passed(overridden=True)
+    run = judgement.run
+    if judgement.problem:
+        failed = run is not None and (run.status.phase, run.status.mode) == (RunPhase.FAILED, Mode.ENFORCE)
+        return Failed(run.status.message) if run is not None and failed else Held(judgement.problem)
+    if not judgement.judges(step) or judgement.mode is Mode.DRY_RUN:
+        return Passed()
+    if run is None:
+        return Running("waiting for the first reading")
+    text = run.status.message
+    match run.status.phase:
+        case RunPhase.PASSED:
+            return Passed()
+        case RunPhase.HELD:
+            return Held(text)
+        case RunPhase.FAILED:
+            return Failed(text) if judgement.mode is Mode.ENFORCE else Held(text)
+        case _:
+            return Running(text)
+
+
+def condition(judgement: Judgement, step: int) -> tuple[str, AnalysisReason, str]:
+    """Status, reason and message of the condition Analysis."""
+    if judgement.override is not None:
+        said = judgement.run.status.message if judgement.run is not None else ""
+        return "True", AnalysisReason.OVERRIDDEN, f"step {step} goes on by {judgement.override.text}; {said}"
+    if judgement.problem:
+        return "False", AnalysisReason.NOT_FOUND if judgement.missing else AnalysisReason.INVALID, judgement.problem
+    if not judgement.judges(step):
+        return "Unknown", AnalysisReason.NOT_JUDGED, f"steps are judged from step {judgement.first_step}"
+    run = judgement.run
+    if run is None:
+        return "Unknown", AnalysisReason.RUNNING, f"step {step}: waiting for the first reading"
+    text = f"step {step}: {run.status.message}"
+    status, reason = {
+        RunPhase.PASSED: ("True", AnalysisReason.PASSED),
+        RunPhase.FAILED: ("False", AnalysisReason.FAILED),
+        RunPhase.HELD: ("Unknown", AnalysisReason.HELD),
+    }.get(run.status.phase, ("Unknown", AnalysisReason.RUNNING))
+    if judgement.mode is Mode.DRY_RUN:
+        return status, reason, f"{text} (DryRun: only reported)"
+    return status, reason, text

@@ -10,6 +10,9 @@
 | StepUpgrade | its batch is ready | – | StepTrafficRouting |
 | StepTrafficRouting | | route | StepMetricsAnalysis when done |
 | StepMetricsAnalysis | `step_analysis.analyse` passes | – | StepPaused |
+| StepMetricsAnalysis, StepPaused | it fails | – | StepUpgrade, where the canary is withdrawn |
+| StepPaused, StepReady | it does not pass any more, or was never asked | – | StepMetricsAnalysis |
+| StepPaused | the user overrode the analysis | – | StepReady |
 | StepPaused | another client changed the routes | – | StepTrafficRouting |
 | StepPaused | canary, last step, replicas exactly "100%" | – | StepReady |
 | StepPaused | no duration | – | StepPaused, until approved |
@@ -25,9 +28,10 @@ from typing import Final
 
 import msgspec
 
+from kohort.objects.meta import Condition
 from kohort.rollouts import messages, step_analysis, step_arithmetic
 from kohort.rollouts.action_result import ActionResult, Done, Problem, Waiting
-from kohort.rollouts.messages import ReleaseEvent
+from kohort.rollouts.messages import EventReason, ReleaseEvent
 from kohort.rollouts.release_actions import (
     Action,
     DeleteRelease,
@@ -36,9 +40,17 @@ from kohort.rollouts.release_actions import (
     WithdrawCanary,
     WriteRelease,
 )
-from kohort.rollouts.release_state import Decision, Observation, State, with_grace_times, with_message, with_references
+from kohort.rollouts.release_state import (
+    Decision,
+    Observation,
+    State,
+    with_condition,
+    with_grace_times,
+    with_message,
+    with_references,
+)
 from kohort.rollouts.rollout_types import Batch, ReleasePlan
-from kohort.rollouts.step_analysis import Passed, Running
+from kohort.rollouts.step_analysis import AnalysisReason, Failed, Held, Passed, Running, StepResult
 from kohort.rollouts.traffic.actions import (
     PinStableService,
     RemoveCanaryService,
@@ -57,6 +69,12 @@ _RESTORE_ROUTES: Final[tuple[TrafficAction, ...]] = (UnpinStableService(), Route
 
 def decide(observation: Observation) -> Decision:
     observation = observation.with_state(refreshed(observation))
+    observation, events = with_analysis(observation)
+    decision = _decide(observation)
+    return msgspec.structs.replace(decision, events=(*events, *decision.events)) if events else decision
+
+
+def _decide(observation: Observation) -> Decision:
     canary_lost = _canary_lost(observation)
     if canary_lost is not None:
         return canary_lost
@@ -151,7 +169,8 @@ def _after_done(observation: Observation, action: Action, result: Done) -> Decis
     state, events = observation.state, result.events
     match action:
         case WithdrawCanary():
-            said = with_message(state, f"{state.message}; {messages.withdrawn(in_place=observation.in_place)}")
+            more = messages.withdrawn(in_place=observation.in_place)
+            said = state if _failed_analysis(observation) else with_message(state, f"{state.message}; {more}")
             return Decision(said, requeue=rollout_labels.RECHECK, events=events)
         case DeleteRelease() | RestoreCanary():
             return Decision(state, requeue=rollout_labels.RECHECK, events=events)
@@ -159,7 +178,7 @@ def _after_done(observation: Observation, action: Action, result: Done) -> Decis
             released = state.with_progress(finalising_step=rollout_labels.RELEASE_CONTROL)
             return Decision(released, requeue=0.0, events=events)
         case RouteAllToStable() if _withdraws(observation):
-            return Decision(state, WithdrawCanary(), events=(*events, _not_ready_in_time(observation)))
+            return Decision(state, WithdrawCanary(), events=(*events, _withdrawal(observation)))
         case RouteAllToStable() if _drains_before_shrinking(observation):
             return Decision(state, ShrinkToBatch(), events=events)
         case UnpinStableService() | RouteAllToStable() | RemoveCanaryService():
@@ -274,6 +293,7 @@ def jump_to(observation: Observation, target: int) -> Decision:
         current_step_state=rollout_labels.ROUTING if enough else rollout_labels.BEFORE_UPGRADE,
         last_update_time=observation.stamp,
         timed_out_step=0,
+        analysis_attempt=observation.progress.analysis_attempt + 1,
     )
     return Decision(state, requeue=0.0, events=(messages.jumped(target, count),))
 
@@ -298,7 +318,7 @@ def _upgrade(observation: Observation) -> Decision:
     if _withdraws(observation):
         withdrawn = rollout_labels.WITHDRAWN in release.metadata.annotations
         if observation.in_place and not withdrawn:
-            return Decision(state, WithdrawCanary(), requeue, (*events, _not_ready_in_time(observation)))
+            return Decision(state, WithdrawCanary(), requeue, (*events, _withdrawal(observation)))
         return Decision(state, None if withdrawn else RouteAllToStable(), requeue, events)
     if rollout_labels.WITHDRAWN in release.metadata.annotations:
         return Decision(state, RestoreCanary(), requeue, events)
@@ -338,6 +358,8 @@ def _timed_out(observation: Observation) -> bool:
 def _withdraws(observation: Observation) -> bool:
     """The user wants a version that is not ready in time to be taken back: traffic to stable, no replicas of it. The
     template stays theirs; with the old one, another one, or more time, the release goes on."""
+    if observation.progress.current_step_state == rollout_labels.UPGRADE and _failed_analysis(observation):
+        return True
     action = observation.rollout.metadata.annotations.get(rollout_labels.STEP_TIMEOUT_ACTION, "")
     return (
         action == "rollback"
@@ -353,6 +375,10 @@ def _waiting(observation: Observation) -> tuple[State, tuple[ReleaseEvent, ...],
     allowed, that it does."""
     release = observation.release
     waiting_for = release.status.message if release is not None and _plan_is_observed(observation) else ""
+    found = analysis_of(observation)
+    if isinstance(found, Failed):
+        text = messages.analysis_failed(*_place(observation), found.text, in_place=observation.in_place)
+        return with_message(observation.state, text), (), None
     if _timed_out(observation):
         return _overdue(observation, waiting_for)
     index, count = _place(observation)
@@ -402,16 +428,94 @@ def wanted_plan(observation: Observation, batch: int) -> ReleasePlan:
     )
 
 
+# Analysis
+
+
+def analysis_of(observation: Observation) -> StepResult:
+    return step_analysis.analyse(observation.judgement, observation.progress.current_step_index)
+
+
+def _failed_analysis(observation: Observation) -> bool:
+    return isinstance(analysis_of(observation), Failed)
+
+
+def fails_while_paused(observation: Observation) -> bool:
+    """The analysis has failed and the canary is not withdrawn yet: a pause by the user does not stop that."""
+    release = observation.release
+    withdrawn = release is not None and rollout_labels.WITHDRAWN in release.metadata.annotations
+    return _failed_analysis(observation) and not withdrawn
+
+
+def _withdrawal(observation: Observation) -> ReleaseEvent:
+    found = analysis_of(observation)
+    if isinstance(found, Failed):
+        text = f"{found.text}; {messages.failed_and_withdrawn(in_place=observation.in_place)}"
+        return messages.analysis_event(EventReason.WITHDRAWN, *_place(observation), text)
+    return _not_ready_in_time(observation)
+
+
+_ANALYSIS_EVENTS: Final = {
+    AnalysisReason.PASSED: EventReason.ANALYSIS_PASSED,
+    AnalysisReason.FAILED: EventReason.ANALYSIS_FAILED,
+    AnalysisReason.HELD: EventReason.ANALYSIS_HELD,
+    AnalysisReason.NOT_FOUND: EventReason.ANALYSIS_HELD,
+    AnalysisReason.INVALID: EventReason.ANALYSIS_HELD,
+    AnalysisReason.OVERRIDDEN: EventReason.ANALYSIS_OVERRIDDEN,
+}
+
+
+def with_analysis(observation: Observation) -> tuple[Observation, tuple[ReleaseEvent, ...]]:
+    """The condition Analysis as it should be now, and an event when the verdict has changed."""
+    judgement, state = observation.judgement, observation.state
+    if judgement is None:
+        return observation, ()
+    index, count = _place(observation)
+    status, reason, text = step_analysis.condition(judgement, index)
+    old = state.condition(rollout_labels.ANALYSIS_CONDITION)
+    if old is not None and (old.status, old.reason, old.message) == (status, reason, text):
+        return observation, ()
+    state = with_condition(state, rollout_labels.ANALYSIS_CONDITION, status, reason, text, observation.now)
+    event = _ANALYSIS_EVENTS.get(reason)
+    events = (messages.analysis_event(event, index, count, text),) if event and _is_news(old, reason, index) else ()
+    return observation.with_state(state), events
+
+
+def _is_news(old: Condition | None, reason: AnalysisReason, index: int) -> bool:
+    return old is None or old.reason != reason or not old.message.startswith(f"step {index}:")
+
+
 def _analyse(observation: Observation) -> Decision:
-    match step_analysis.analyse(observation):
+    index, count = _place(observation)
+    match analysis_of(observation):
         case Passed():
             return _enter(observation, rollout_labels.PAUSED, keep_time=True)
-        case Running(text=text, seconds=seconds):
-            return Decision(with_message(observation.state, text), requeue=seconds)
+        case Running(text=text):
+            return Decision(with_message(observation.state, messages.analysing(index, count, text)))
+        case Held(text=text):
+            return Decision(with_message(observation.state, messages.analysis_held(index, count, text)))
+        case Failed():
+            return _enter(observation, rollout_labels.UPGRADE)
+
+
+def guarded(observation: Observation) -> Decision | None:
+    """A step that is about to go on, although its analysis does not say so (any more)."""
+    match analysis_of(observation):
+        case Passed():
+            return None
+        case Failed():
+            return _enter(observation, rollout_labels.UPGRADE)
+        case _:
+            ignored = observation.progress.current_step_state != rollout_labels.PAUSED
+            events = (messages.approval_ignored(*_place(observation)),) if ignored else ()
+            return _enter(observation, rollout_labels.ANALYSIS, events, keep_time=True)
 
 
 def _paused(observation: Observation) -> Decision:
     index, count = _place(observation)
+    if (unproved := guarded(observation)) is not None:
+        return unproved
+    if analysis_of(observation) == Passed(overridden=True):
+        return _enter(observation, rollout_labels.READY)
     if observation.drift:
         return _enter(observation, rollout_labels.ROUTING, (messages.routes_changed(index, count, observation.drift),))
     if observation.rollout.skips_pause(index):
@@ -429,6 +533,8 @@ def _paused(observation: Observation) -> Decision:
 
 def _ready(observation: Observation) -> Decision:
     index, count = _place(observation)
+    if (unproved := guarded(observation)) is not None:
+        return unproved
     if index >= count:
         return _enter(observation, rollout_labels.COMPLETED)
     state = observation.state.with_progress(

@@ -17,6 +17,10 @@ TRAFFIC_ROUTING: Final = "rollouts.kruise.io/trafficrouting"
 STEP_TIMEOUT: Final = "rollouts.kruise.io/step-ready-timeout-seconds"
 STEP_TIMEOUT_ACTION: Final = "rollouts.kruise.io/step-ready-timeout-action"
 SCALE_DOWN_ON_JUMP: Final = "rollouts.kruise.io/scale-down-on-jump"
+ANALYSIS_NAME: Final = "rollouts.kruise.io/analysis"
+"""Ours: the ReleaseAnalysis that judges the steps of this Rollout."""
+ANALYSIS_OVERRIDE: Final = "rollouts.kruise.io/analysis-override"
+"""Ours: JSON `{"release", "step", "by", "reason"}`: this step goes on whatever its analysis says."""
 KEEP_HELD: Final = "kohort.dev/keep-workload-held"
 """Ours: `true` leaves the workload held when this Rollout is deleted or disabled midway, as the feature gate does for
 all of them."""
@@ -105,6 +109,9 @@ SUCCEEDED: Final = "Succeeded"
 # Other conditions of a Rollout
 RESOLVED_REFS: Final = "ResolvedRefs"
 """Ours: whether the Services and routes that it names exist and lead to its workload."""
+
+ANALYSIS_CONDITION: Final = "Analysis"
+"""Ours: what the metrics of the current step, or of the last one that was judged, say."""
 
 # Steps of finalising
 TO_NEW: Final = "FinalisingStepRouteTrafficToNew"

@@ -1,16 +1,9 @@
 """Typed views of ReleaseAnalysis and AnalysisRun."""
 
-from typing import Final
-
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, ObjectMeta
 from kohort.objects.view import View
-
-GROUP: Final = "kohort.dev"
-VERSION: Final = "v1alpha1"
-API_VERSION: Final = f"{GROUP}/{VERSION}"
-ANALYSIS_KIND: Final = "ReleaseAnalysis"
-RUN_KIND: Final = "AnalysisRun"
+from kohort.rollouts.analysis.run_types import RunStatus
 
 
 class SecretKeyRef(View, frozen=True):
@@ -117,3 +110,19 @@ class ReleaseAnalysis(View, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: AnalysisSpec = AnalysisSpec()
     status: AnalysisStatus = AnalysisStatus()
+
+
+class RunSpec(View, frozen=True):
+    """Which step of which release is judged."""
+
+    rollout: str = ""
+    release: str = ""
+    step: int = 0
+    attempt: int = 0
+    analysis: str = ""
+
+
+class AnalysisRun(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: RunSpec = RunSpec()
+    status: RunStatus = RunStatus()

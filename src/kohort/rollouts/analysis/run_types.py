@@ -81,6 +81,8 @@ class RunStatus(View, frozen=True):
     metrics: tuple[MetricState, ...] = ()
     observed_generation: int = 0
     """Of the ReleaseAnalysis that the limits are from."""
+    mode: str = ""
+    """Of the ReleaseAnalysis, which may be gone later."""
     overridden_by: str = ""
     finished_at: str = ""
 

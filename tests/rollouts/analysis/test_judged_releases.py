@@ -1,0 +1,246 @@
+"""Releases that are judged by the metrics of their pods, on a cluster."""
+
+import asyncio
+
+from tests.rollouts.analysis.served_metrics import ERRORS, TTFT, judged_cluster, judged_rollout
+from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3
+
+from kohort.kube.resources import ANALYSIS_RUNS, RELEASE_ANALYSES, ROLLOUTS
+from kohort.rollouts.step_analysis import override_document
+
+
+async def test_a_good_version_is_promoted_after_every_step_was_judged() -> None:
+    async with judged_cluster() as story:
+        await story.analysis()
+        await story.begin(plan=judged_rollout())
+        await story.change(V2)
+        await story.healthy(V2, timeout=3600)
+        assert [run["spec"]["step"] for run in story.runs] == [1, 2]
+        assert {run["status"]["phase"] for run in story.runs} == {"Passed"}
+        assert len(story.events("AnalysisPassed")) == 2
+        condition = story.condition("Analysis")
+        assert condition is not None
+        assert (condition["status"], condition["reason"]) == ("True", "Passed")
+
+
+async def test_a_slow_version_is_rolled_back_by_itself_and_says_why() -> None:
+    async with judged_cluster() as story:
+        story.servers.slower[V2] = 2.5
+        await story.analysis()
+        await story.begin(plan=judged_rollout())
+        await story.change(V2)
+        await story.until(lambda: story.run(1).get("phase") == "Failed", timeout=1800)
+        await story.until(lambda: story.weight() in (None, "0"), timeout=1.0)
+        await story.until(lambda: not story.pods(story.canary["metadata"]["name"]), timeout=120)
+        assert story.images() == {V1}
+        for part in ("step(1/2) failed its analysis", "ttft q0.95", "stable", "samples", "approve --override"):
+            assert part in story.message
+        condition = story.condition("Analysis")
+        assert condition is not None
+        assert (condition["status"], condition["reason"]) == ("False", "Failed")
+        assert story.events("AnalysisFailed")
+        assert story.events("Withdrawn")
+        await story.change(V1)
+        await story.healthy(V1)
+
+
+async def test_a_newer_version_after_a_rollback_is_released_from_the_first_step() -> None:
+    async with judged_cluster() as story:
+        story.servers.slower[V2] = 2.5
+        await story.analysis()
+        await story.begin(plan=judged_rollout())
+        await story.change(V2)
+        await story.until(lambda: story.run(1).get("phase") == "Failed", timeout=1800)
+        await story.change(V3)
+        await story.healthy(V3, timeout=3600)
+
+
+async def test_a_release_does_not_begin_without_its_analysis() -> None:
+    async with judged_cluster() as story:
+        await story.begin(plan=judged_rollout())
+        await story.change(V2)
+        await story.until(lambda: "the release does not begin" in story.message)
+        assert "ReleaseAnalysis llm-slo does not exist" in story.message
+        await asyncio.sleep(60)
+        assert not story.canaries
+        await story.analysis(mode="DryRun")
+        await story.healthy(V2)
+
+
+async def test_a_release_does_not_begin_with_an_invalid_analysis() -> None:
+    async with judged_cluster() as story:
+        await story.analysis({"name": "speed", "max": 1})
+        await story.begin(plan=judged_rollout())
+        await story.change(V2)
+        await story.until(lambda: "preset vllm has ttft" in story.message)
+        assert not story.canaries
+        await story.change(V1)
+        await story.healthy(V1)
+
+
+async def test_a_dry_run_only_reports() -> None:
+    async with judged_cluster() as story:
+        story.servers.slower[V2] = 4.0
+        await story.analysis(mode="DryRun", warmup="10s", interval="2s", deadline="5m")
+        steps = [{"replicas": 1, "traffic": "20%", "pause": {"duration": 300}}, {"replicas": "100%", "traffic": "100%"}]
+        await story.begin(plan=judged_rollout(steps=steps))
+        await story.change(V2)
+        await story.until(lambda: story.run(1).get("phase") == "Failed")
+        assert story.state == "StepPaused"
+        await story.healthy(V2)
+        assert "DryRun: only reported" in story.events("AnalysisFailed")[0]
+
+
+async def test_a_gate_holds_a_failed_step_and_an_override_lets_it_go_on() -> None:
+    async with judged_cluster() as story:
+        story.servers.slower[V2] = 4.0
+        await story.analysis(mode="Gate")
+        await story.begin(plan=judged_rollout())
+        await story.change(V2)
+        await story.until(lambda: "step(1/2) is held by its analysis" in story.message, timeout=1800)
+        assert story.weight() == "20"
+        await story.approve()
+        await story.until(lambda: bool(story.events("ApprovalIgnored")))
+        await asyncio.sleep(120)
+        assert (story.step, story.state) == (1, "StepMetricsAnalysis")
+        await story.edit(override_document(story.progress["observedRolloutID"], 1, "alice", "known"))
+        await story.until(lambda: story.step == 2, timeout=120)
+        assert story.run(1)["overriddenBy"] == "alice: known"
+
+
+async def test_a_failed_step_that_is_overridden_is_served_again() -> None:
+    async with judged_cluster() as story:
+        story.servers.slower[V2] = 4.0
+        await story.analysis(steps={"from": 1})
+        steps = [{"replicas": 1, "traffic": "20%", "pause": {}}, {"replicas": "100%", "traffic": "50%", "pause": {}}]
+        await story.begin(plan=judged_rollout(steps=steps))
+        await story.change(V2)
+        await story.until(lambda: story.run(1).get("phase") == "Failed", timeout=1800)
+        await story.until(lambda: not story.pods(story.canary["metadata"]["name"]), timeout=120)
+        await story.edit(override_document(story.progress["observedRolloutID"], 1, "alice", ""))
+        await story.until(lambda: story.step == 2 and story.weight() == "50", timeout=600)
+
+
+async def test_a_failed_step_can_be_begun_again_with_an_analysis_of_its_own() -> None:
+    async with judged_cluster() as story:
+        story.servers.slower[V2] = 4.0
+        await story.analysis()
+        await story.begin(plan=judged_rollout())
+        await story.change(V2)
+        await story.until(lambda: story.run(1).get("phase") == "Failed", timeout=1800)
+        await story.until(lambda: not story.pods(story.canary["metadata"]["name"]), timeout=120)
+        story.servers.slower[V2] = 1.0
+        await story.jump(1)
+        await story.healthy(V2, timeout=3600)
+        assert [run["spec"]["attempt"] for run in story.runs if run["spec"]["step"] == 1] == [0, 1]
+
+
+async def test_a_critical_metric_rolls_back_a_step_that_waits_for_approval() -> None:
+    async with judged_cluster() as story:
+        await story.analysis(TTFT, ERRORS)
+        steps = [{"replicas": 1, "traffic": "20%", "pause": {}}, {"replicas": "100%", "traffic": "100%"}]
+        await story.begin(plan=judged_rollout(steps=steps))
+        await story.change(V2)
+        await story.at(1, timeout=1800)
+        await asyncio.sleep(600)
+        assert story.state == "StepPaused"
+        story.servers.errors[V2] = 0.6
+        await story.until(lambda: story.run(1).get("reason") == "Critical", timeout=300)
+        await story.until(lambda: story.weight() in (None, "0"), timeout=1.0)
+        assert "errorRate" in story.message
+
+
+async def test_a_critical_metric_rolls_back_a_release_that_its_user_paused() -> None:
+    async with judged_cluster() as story:
+        await story.analysis(TTFT, ERRORS)
+        steps = [{"replicas": 1, "traffic": "20%", "pause": {}}, {"replicas": "100%", "traffic": "100%"}]
+        await story.begin(plan=judged_rollout(steps=steps))
+        await story.change(V2)
+        await story.at(1, timeout=1800)
+        await story.edit({"spec": {"strategy": {"paused": True}}})
+        await asyncio.sleep(30)
+        story.servers.errors[V2] = 0.6
+        await story.until(lambda: story.run(1).get("reason") == "Critical", timeout=300)
+        await story.until(lambda: story.weight() in (None, "0"), timeout=30.0)
+        await story.until(lambda: not story.pods(story.canary["metadata"]["name"]), timeout=120)
+
+
+async def test_a_source_that_answers_500_holds_the_step_until_it_is_back() -> None:
+    async with judged_cluster() as story:
+        await story.analysis()
+        await story.begin(plan=judged_rollout())
+        story.servers.broken = lambda _: True
+        await story.change(V2)
+        await story.until(lambda: "the source could not be read" in story.message, timeout=300)
+        await asyncio.sleep(3600)
+        assert (story.step, story.state) == (1, "StepMetricsAnalysis")
+        assert story.run(1)["reason"] == "SourceError"
+        story.servers.broken = lambda _: False
+        await story.healthy(V2, timeout=3600)
+
+
+async def test_the_last_ten_runs_are_kept_and_all_go_with_the_rollout() -> None:
+    async with judged_cluster() as story:
+        await story.analysis(mode="DryRun")
+        steps = [{"replicas": 1, "traffic": "20%", "pause": {"duration": 5}} for _ in range(6)]
+        await story.begin(plan=judged_rollout(steps=steps))
+        for image in (V2, V3, V1):
+            await story.change(image)
+            await story.healthy(image)
+        assert len(story.runs) == 10
+        await story.client.delete(ROLLOUTS, NAME, NAMESPACE)
+        await story.until(lambda: not story.runs)
+
+
+async def test_the_analysis_says_whether_it_can_be_used() -> None:
+    def ready() -> tuple[str, str, str]:
+        found = story.cluster.find(RELEASE_ANALYSES, "llm-slo", NAMESPACE) or {}
+        conditions = (found.get("status") or {}).get("conditions") or [{}]
+        one = conditions[0]
+        return one.get("status", ""), one.get("reason", ""), one.get("message", "")
+
+    async with judged_cluster() as story:
+        await story.analysis({**TTFT, "max": "2s"})
+        await story.until(lambda: ready()[1] == "NotUsed")
+        await story.begin(plan=judged_rollout())
+        await story.until(lambda: ready()[0] == "True", timeout=200)
+        assert "max 2 of ttft is no bucket boundary: it fails by 2.5, passes by 1" in ready()[2]
+        await story.analysis({"name": "itl", "quantile": 0.9, "maxRatio": 1.1})
+        await story.until(lambda: ready()[1] == "MetricMissing")
+        assert "itl (vllm:inter_token_latency_seconds)" in ready()[2]
+        story.servers.broken = lambda _: True
+        await story.until(lambda: ready()[1] == "SourceError", timeout=200)
+        await story.analysis({"name": "nothing", "max": 1})
+        await story.until(lambda: ready()[1] == "Invalid")
+
+
+async def test_events_are_posted_as_cloud_events() -> None:
+    async with judged_cluster() as story:
+        story.servers.slower[V2] = 4.0
+        notify = [{"url": "http://10.1.2.3/hook", "on": ["failed", "rolledBack", "promoted"]}]
+        await story.analysis(notify=notify)
+        await story.begin(plan=judged_rollout())
+        await story.change(V2)
+        await story.until(lambda: len(story.servers.posted) >= 2, timeout=1800)
+        await story.change(V3)
+        await story.healthy(V3, timeout=3600)
+        posted = story.servers.posted
+        types = [one["type"] for one in posted]
+        assert types[:2] == ["dev.kohort.release.failed", "dev.kohort.release.rolledBack"]
+        assert types[-1] == "dev.kohort.release.promoted"
+        assert "ttft" in posted[0]["data"]["message"]
+        assert posted[0]["specversion"] == "1.0"
+        assert len({one["id"] for one in posted}) == len(posted)
+
+
+async def test_without_the_annotation_no_run_is_made() -> None:
+    async with judged_cluster() as story:
+        await story.analysis()
+        plan = judged_rollout()
+        del plan["metadata"]["annotations"]
+        await story.begin(plan=plan)
+        await story.change(V2)
+        await story.healthy(V2)
+        assert not story.cluster.objects(ANALYSIS_RUNS, NAMESPACE)
+        assert story.condition("Analysis") is None
+        assert story.servers.reads == 0
