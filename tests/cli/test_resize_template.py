@@ -9,10 +9,11 @@ import yaml
 from tests.builders import LeaderWorkerSet, lws, pod
 from tests.cli.following import Follower
 from tests.cli.terminal import NAMESPACE, ORDER, Story
+from tests.rollouts.test_in_place_releases import begun
 
 from kohort.cli.actions import edit, plan, show
 from kohort.cli.actions.resize import TemplateEditOptions, resize_template
-from kohort.cli.connection import NOT_YET, REFUSED, TOO_LATE
+from kohort.cli.connection import NOT_YET, PAUSED, REFUSED, TOO_LATE
 from kohort.inspection.template_resize import AmountRequest
 from kohort.kube.client import PatchType
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, Resource
@@ -471,3 +472,22 @@ async def test_status_ends_at_a_stop(story: Begin) -> None:
         assert code == NOT_YET
         assert "resize, Stopped: " in text
         assert "has stopped; find out what to do with: kohort explain llm -n default" in user.complaint
+
+
+# Under a Rollout
+
+
+async def test_a_release_in_place_is_followed_to_its_pause(capsys: pytest.CaptureFixture[str]) -> None:
+    async with begun() as told:
+        user = Story(told.cluster, capsys)
+        before = user.uids()
+        text, code = await resize(user, "200m", dry_run=True)
+        assert (code, "in place: no canary set is made" in text) == (0, True)
+        _, code = await resize(user, "200m", timeout=600.0)
+        assert (code, "its release is paused and waits" in user.complaint) == (PAUSED, True)
+        assert "resized in place: group 3; with former resources: groups 0, 1, 2" in user.complaint
+        advised = await Follower(user).read(user.complaint)
+        assert advised == ["kohort approve llm -n default", "kohort abort llm -n default"]
+        await user.run(edit.abort, "llm")
+        await told.ended("100m")
+        assert user.uids() == before

@@ -11,6 +11,7 @@ from kohort.inspection.messages import resize_forecast_lines
 from kohort.inspection.resize_forecast import GroupReason, Preflight, Way
 from kohort.objects.core import Pod
 from kohort.objects.json_types import Json, JsonObject
+from kohort.rollouts.rollout_types import Rollout
 from kohort.rules.resource_edit import RecreateReason
 
 SPEC = "spec.leaderWorkerTemplate.workerTemplate.spec"
@@ -104,6 +105,18 @@ def test_other_edits_are_not_spoken_about() -> None:
     assert foresee(subject(BURSTABLE), subject(BURSTABLE)).resources is None
     gpus: JsonObject = {"requests": {"nvidia.com/gpu": "8"}, "limits": {"nvidia.com/gpu": "8"}}
     assert foresee(subject(BURSTABLE), subject(gpus)).resources is None
+
+
+def test_a_release_in_place_makes_no_canary() -> None:
+    before, after = subject(BURSTABLE, OR_RECREATE), subject(MORE, OR_RECREATE).partition(1_000_000)
+    document = {"metadata": {"name": "llm"}, "spec": {"strategy": {"canary": {"steps": [{"replicas": 2}, {}]}}}}
+    snapshot = scene(3, 2, built=before, pods=pods_of(before), rollout=msgspec.convert(document, Rollout))
+    found = forecast(snapshot, group_set(after))
+    assert (found.action, found.extra_groups, found.extra_pods) == ("resize", 0, 0)
+    assert ways(found) == dict.fromkeys((2, 1, 0), (Way.IN_PLACE, None))
+    assert "Rollout llm would release it in 2 steps, in place: no canary set is made" in "\n".join(
+        forecast_lines(found)
+    )
 
 
 # With a policy for changes in place, each group has its way

@@ -105,7 +105,8 @@ def forecast(
     recreated = tuple(index for step in steps for index in step.recreated)
     resources = resize_forecast(before, after, resizes, asked.not_asked) if before is not None else None
     now = _standing(before)
-    canary = _canary_groups(before, after) if changed else 0
+    released_in_place = resources is not None and resources.all_in_place
+    canary = _canary_groups(before, after) if changed and not released_in_place else 0
     extra = max(canary, max([step.replicas for step in steps], default=len(now)) - len(now), 0)
     played = _with_canary(steps, canary, len(now))
     needed = demand(played, len(now), asked_before.template if asked_before is not None else None, asked_after.template)
@@ -305,7 +306,8 @@ def forecast_lines(found: Forecast) -> list[str]:
         lines.append(f"Groups change from {found.resized[0]} to {found.resized[1]} pods each.")
     if found.rollout:
         steps = counted(found.rollout_steps, "step")
-        lines.append(f"Rollout {found.rollout} would release it in {steps}; until then the groups of this set stay.")
+        in_place = found.resources is not None and found.resources.all_in_place
+        lines.append(f"Rollout {found.rollout} would release it in {steps}{_during_release(in_place)}")
     lines += [f"  {number}. {_step_line(step)}" for number, step in enumerate(found.steps, 1)]
     if found.recreated:
         replaced = f" replaced by {found.pods_made}" if found.pods_made != found.pods_recreated else ""
@@ -321,6 +323,12 @@ def forecast_lines(found: Forecast) -> list[str]:
     if found.resources is not None:
         lines += resize_forecast_lines(found.resources)
     return lines
+
+
+def _during_release(in_place: bool) -> str:
+    if in_place:
+        return ", in place: no canary set is made, and weights and matches of its steps do nothing."
+    return "; until then the groups of this set stay."
 
 
 def _extra(found: Forecast) -> str:

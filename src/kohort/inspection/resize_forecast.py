@@ -116,6 +116,11 @@ class ResizeForecast(msgspec.Struct, frozen=True, rename="camel"):
     command: str = ""
     """With the policy Recreate: the command that does it in place."""
 
+    @property
+    def all_in_place(self) -> bool:
+        """The edit can be carried out on running pods, and the set wants it that way: a Rollout makes no canary set."""
+        return self.policy.in_place and self.obstacle is None
+
     def by_way(self, way: Way) -> list[GroupWay]:
         return [one for one in self.groups if one.way is way]
 

@@ -23,6 +23,7 @@ from kohort.cli.actions.live_text import Screen
 from kohort.cli.actions.output_formats import document, show
 from kohort.cli.connection import NOT_YET, PAUSED, TOO_LATE, Refusal
 from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.inspection import set_causes
 from kohort.inspection.advice import Command, Verb
 from kohort.inspection.forecast import forecast_lines
 from kohort.inspection.messages import listed_groups, request_words
@@ -222,7 +223,7 @@ def _ways_on(found: Snapshot) -> str:
 def _result(before: Snapshot, now: Snapshot, outcome: str) -> ResizeResult:
     progress = progress_of(now, clock.now())
     groups = outcomes(before, now)
-    causes = [] if outcome == "done" else list(resize_causes_of_set(now))
+    causes = [] if outcome == "done" else list(resize_causes_of_set(now)) or set_causes.causes(now)
     resize = progress.resize
 
     def of(wanted: GroupOutcome) -> tuple[int, ...]:
