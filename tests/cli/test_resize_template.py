@@ -119,6 +119,16 @@ async def test_a_group_that_cannot_follow_is_recreated_and_named(story: Begin) -
         assert {name for name in before if before[name] != user.uids()[name]} == {"llm-1", "llm-1-1"}
 
 
+async def test_groups_are_not_recreated_where_they_find_no_node(story: Begin) -> None:
+    async with story() as user:
+        await user.create(subject())
+        before = user.uids()
+        _, code = await resize(user, "100")
+        assert (code, template_cpu(user), user.uids()) == (REFUSED, "1", before)
+        assert "nothing was changed: groups 2, 1, 0 would be recreated" in user.complaint
+        assert "find no node (not enough cpu on any)" in user.complaint
+
+
 async def test_a_stop_says_why_and_what_to_do(story: Begin) -> None:
     async with story() as user:
         await user.create(subject(ONLY))
@@ -186,7 +196,7 @@ async def test_a_timeout_leaves_it_to_the_operator(story: Begin) -> None:
         await order(user, "llm-2-1", resize="deferred", resize_message="no room")
         text, code = await resize(user, timeout=20.0)
         assert code == TOO_LATE
-        assert "  resize, Resizing: group 2: llm-2-1 is deferred: no room; since " in text
+        assert "\nresize, Resizing: group 2: llm-2-1 is deferred: no room; since " in text
         assert "llm-2-1 is deferred: no room" in user.complaint
         assert "the operator goes on with it" in user.complaint
         await order(user, "llm-2-1", resize="accept")
@@ -282,7 +292,7 @@ async def test_plan_of_a_resize_in_place(story: Begin) -> None:
         groups, code, text = await planned(user, "2")
         assert (code, ways(groups)) == (0, [(2, "InPlace", None), (1, "InPlace", None), (0, "InPlace", None)])
         assert "1. resize group 2 in place (3 groups ready meanwhile)" in text
-        assert "In place: groups 2, 1, 0, 1 at a time (maxUnavailable), without a restart." in text
+        assert "In place: groups 2, 1, 0; 1 at a time (maxUnavailable), without a restart." in text
         assert cpus(user) == dict.fromkeys(cpus(user), "1")
         same, code = await resize(user, dry_run=True)
         assert (same, code) == (text, 0)

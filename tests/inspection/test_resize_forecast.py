@@ -128,7 +128,7 @@ def test_all_groups_in_place_from_the_highest_down() -> None:
     assert [step.resized for step in found.steps] == [(2,), (1,), (0,)]
     assert ways(found) == dict.fromkeys((2, 1, 0), (Way.IN_PLACE, None))
     assert found.extra_requests == {"cpu": "6"}
-    assert lines(found) == ["In place: groups 2, 1, 0, 1 at a time (maxUnavailable), without a restart."]
+    assert lines(found) == ["In place: groups 2, 1, 0; 1 at a time (maxUnavailable), without a restart."]
 
 
 def test_as_many_at_a_time_as_may_be_unavailable_and_none_below_the_partition() -> None:

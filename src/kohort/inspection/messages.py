@@ -110,7 +110,7 @@ def _grouped_lines(
 
 
 def _pace(found: ResizeForecast) -> str:
-    return f", {found.at_a_time} at a time (maxUnavailable), {_cost(found.restarts)}"
+    return f"; {found.at_a_time} at a time (maxUnavailable), {_cost(found.restarts)}"
 
 
 def _cost(restarts: Sequence[str]) -> str:

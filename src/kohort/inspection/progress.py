@@ -112,12 +112,16 @@ def line(found: Progress) -> str:
     return f"{found.namespace}/{found.name}  [{bar}]  {words}  {found.state}"
 
 
+def resize_line(found: ResizeProgress) -> str:
+    return f"resize, {found.state}: {found.message}"
+
+
 def progress_lines(found: Progress) -> list[str]:
     lines = [line(found)]
     if found.release is not None:
         lines.append(f"  {release_line(found.release)}")
     if found.resize is not None:
-        lines.append(f"  resize, {found.resize.state}: {found.resize.message}")
+        lines.append(f"  {resize_line(found.resize)}")
     if found.waiting_for:
         lines.append(f"  waiting for {found.waiting_for}")
     return lines

@@ -9,7 +9,7 @@
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -25,11 +25,13 @@ from kohort.cli.connection import NOT_YET, PAUSED, TOO_LATE, Refusal
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection import set_causes
 from kohort.inspection.advice import Command, Verb
-from kohort.inspection.forecast import forecast_lines
-from kohort.inspection.messages import listed_groups, request_words
-from kohort.inspection.progress import Progress, progress_lines, progress_of
+from kohort.inspection.capacity_forecast import Room
+from kohort.inspection.forecast import Forecast, forecast_lines
+from kohort.inspection.messages import listed_groups, request_words, way_words
+from kohort.inspection.progress import Progress, progress_lines, progress_of, resize_line
 from kohort.inspection.release_subject import command
 from kohort.inspection.resize_causes import resize_causes_of_set
+from kohort.inspection.resize_forecast import Way
 from kohort.inspection.resize_progress import GroupOutcome, outcomes, stopped_groups
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.inspection.template_resize import (
@@ -114,9 +116,13 @@ async def resize_template(
             return 0 if options.form == "text" else _report(_result(found, found, "done"), options.form, 0)
         return await _follow(client, found, options) if options.wait else 0
     patch = _patch(found, wanted, policy if options.policy else None)
+    stored = await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON, dry_run=True)
+    foreseen = await _forecast(client, found, msgspec.convert(stored, LeaderWorkerSet))
     if options.dry_run:
-        stored = await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON, dry_run=True)
-        return await _forecast(client, found, msgspec.convert(stored, LeaderWorkerSet), options.form)
+        show(forecast_lines(foreseen) if options.form == "text" else [document(foreseen, options.form)])
+        return 0 if plan.has_room(foreseen) else NOT_YET
+    if policy.in_place and foreseen.recreated and foreseen.room is not None and not foreseen.room.fits:
+        raise Refusal(_without_room(foreseen, foreseen.room))
     await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON)
     await forget_stop(client, found)
     if options.form == "text":
@@ -174,12 +180,20 @@ def _edited(found: Snapshot, request: AmountRequest, policy: ResourceUpdatePolic
     return f"groups of {found.name} get {_amounts_text(request)} {how}{rule}"
 
 
-async def _forecast(client: Client, before: Snapshot, after: LeaderWorkerSet, form: str) -> int:
+async def _forecast(client: Client, before: Snapshot, after: LeaderWorkerSet) -> Forecast:
     nodes = await snapshot_reader.if_known(client, NODES, "", Node)
     pods = await snapshot_reader.if_known(client, PODS, "", Pod) if nodes else []
-    found = await plan.forecast_of_set(client, before, after, nodes, pods)
-    show(forecast_lines(found) if form == "text" else [document(found, form)])
-    return 0 if plan.has_room(found) else NOT_YET
+    return await plan.forecast_of_set(client, before, after, nodes, pods)
+
+
+def _without_room(found: Forecast, room: Room) -> str:
+    """Groups that would be deleted for nothing: they can neither follow in place nor be placed anew."""
+    ways = found.resources.by_way(Way.RECREATE) if found.resources is not None else []
+    why = f" ({way_words(ways[0])})" if ways else ""
+    return (
+        f"nothing was changed: {listed_groups(found.recreated)} would be recreated{why}, and {room.homeless} pods find "
+        f"no node ({room.reason}); ask for less, or make room"
+    )
 
 
 async def _follow(client: Client, before: Snapshot, options: TemplateEditOptions) -> int:
@@ -194,7 +208,7 @@ async def _follow(client: Client, before: Snapshot, options: TemplateEditOptions
                     now = await snapshot_reader.snapshot(client, namespace, name, surroundings=True)
                     progress = progress_of(now, clock.now())
                     if options.form == "text":
-                        screen.show("\n".join(progress_lines(progress)))
+                        screen.show(_progress_text(progress, screen))
                     if outcome := _outcome(progress):
                         break
     except TimeoutError:
@@ -202,7 +216,17 @@ async def _follow(client: Client, before: Snapshot, options: TemplateEditOptions
     except asyncio.CancelledError:
         click.echo(f"kohort: interrupted; the operator goes on with it. {_ways_on(before)}", err=True)
         raise
-    return _report(_result(before, now, outcome), options.form, _CODES[outcome])
+    code = _report(_result(before, now, outcome), options.form, _CODES[outcome])
+    if outcome == "done" and options.form == "text" and (unenforced := await _unenforced(client, now.pods)):
+        show([f"Limits are not enforced on {unenforced}"])
+    return code
+
+
+def _progress_text(progress: Progress, screen: Screen) -> str:
+    """On a terminal all of it, drawn over; elsewhere a line for each change."""
+    if progress.resize is None or screen.live:
+        return "\n".join(progress_lines(progress))
+    return resize_line(progress.resize)
 
 
 _CODES: Final[Mapping[str, int]] = {"done": 0, "stopped": NOT_YET, "paused": PAUSED, "timedOut": TOO_LATE}
@@ -381,7 +405,7 @@ async def _resize(client: Client, pod: Pod, change: JsonObject, dry_run: bool) -
         ) from problem
 
 
-async def _unenforced(client: Client, pods: list[Pod]) -> str:
+async def _unenforced(client: Client, pods: Iterable[Pod]) -> str:
     """The first node of these pods that reports that it cannot enforce limits, and why; empty also if the user may not
     read nodes."""
     for name in sorted({pod.spec.node_name for pod in pods if pod.spec.node_name}):
