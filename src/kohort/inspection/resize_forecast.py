@@ -32,7 +32,7 @@ from kohort.groups.resize.plan import (
     PodView,
     ResizePods,
     SetView,
-    crash_loops,
+    is_broken,
     plan_group_resizes,
     view_of_pod,
 )
@@ -229,8 +229,9 @@ class PlayedResizes:
         pods = [_view_of_pod(pod, edit) for pod in members]
         if record is not None:  # it finishes or reverts first
             pods = [replace(pod, forward=PodProgress(Progress.NOT_SENT)) for pod in pods]
-        broken = not (state is not None and state.ready) and any(map(crash_loops, members))
-        return GroupView(index, old if edit is not None else _NEW, edit, pods, True, not broken, broken)
+        broken = not (state is not None and state.ready) and any(map(is_broken, members))
+        unplaced = is_broken(leader) and not any(pod.spec.node_name for pod in members)
+        return GroupView(index, old if edit is not None else _NEW, edit, pods, True, not broken, broken, unplaced)
 
     @property
     def lowest_partition(self) -> int:

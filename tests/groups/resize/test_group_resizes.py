@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pytest
 from tests.builders import LeaderWorkerSet, lws, pod
 
 from kohort.kube.errors import Forbidden, NotFound, Status
@@ -542,3 +543,17 @@ async def test_another_network_together_with_other_resources_means_an_ordinary_r
         await cluster.until(lambda: available(cluster) and cpus(cluster) == {"200m"})
         assert not set(uids(cluster).values()) & set(before.values())
         assert {one["spec"]["subdomain"] for one in pods(cluster).values()} == {"llm-0"}
+
+
+@pytest.mark.parametrize("policy", ["InPlaceOrRecreate", "InPlaceOnly"])
+async def test_a_group_that_found_no_node_is_recreated_at_the_size_that_is_wanted_then(policy: str) -> None:
+    """Pods without a node run nothing and cannot be resized: waiting for them to become ready would never end."""
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable())
+        await edit(cluster, cpu="1000")
+        await cluster.until(lambda: not pods(cluster)["llm-0"]["spec"].get("nodeName"))
+        await cluster.settle()
+        body = {"spec": {"rolloutStrategy": {"resourceUpdatePolicy": policy}}}
+        await cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, body)
+        await edit(cluster, cpu="150m")
+        await cluster.until(lambda: available(cluster) and cpus(cluster) == {"150m"})

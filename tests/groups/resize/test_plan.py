@@ -195,6 +195,7 @@ def sets(draw: st.DrawFn) -> SetView:
                 draw(st.booleans()),
                 draw(st.booleans()),
                 draw(st.booleans()),
+                draw(st.booleans()),
                 draw(records),
             )
         )

@@ -24,7 +24,7 @@ from kohort.groups.resize.plan import (
     ResizePods,
     RevertPods,
     SetView,
-    crash_loops,
+    is_broken,
     plan_group_resizes,
     view_of_pod,
 )
@@ -122,7 +122,8 @@ class GroupResizes:
             pods=pods,
             whole=self._is_whole(seen, leader, members),
             ready=ready,
-            broken=not ready and any(map(crash_loops, members)),
+            broken=not ready and any(map(is_broken, members)),
+            unplaced=is_broken(leader) and not any(pod.spec.node_name for pod in members),
             record=record,
         )
 

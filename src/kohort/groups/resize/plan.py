@@ -8,6 +8,7 @@ through these states; what is recorded on its leader says in which it is:
 | nothing | the group is whole and ready, and it is its turn | `CheckGroup`: preflight, then Resizing |
 | nothing | a pod has amounts of someone else | none: the conflict is reported |
 | nothing | broken, policy InPlaceOrRecreate | `MarkGroup(RECREATE)`: recreating it costs no availability |
+| nothing | no pod of it has a node | `MarkGroup(RECREATE)`: nothing runs that could be resized |
 | Resizing | pods that shrink are not done | `ResizePods`: those, leader first |
 | Resizing | pods that shrink are done | `ResizePods`: the others, leader last |
 | Resizing | all pods are complete, and the group is ready | `AdoptGroup` |
@@ -32,6 +33,7 @@ import msgspec
 
 from kohort.groups.resize.pod_progress import PodProgress, Progress, pod_progress
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
+from kohort.objects.meta import find_condition
 from kohort.objects.pods import Pod
 from kohort.rules.resource_edit import AmountChange, InPlaceEdit, RecreateEdit
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
@@ -60,6 +62,8 @@ class GroupView(msgspec.Struct, frozen=True):
     ready: bool
     broken: bool = False
     """It is not ready and will not become ready by waiting."""
+    unplaced: bool = False
+    """No pod of it has a node, and the scheduler found none for its leader."""
     record: ResizeRecord | None = None
 
 
@@ -81,7 +85,13 @@ def _shrinks(change: AmountChange) -> bool:
     )
 
 
-def crash_loops(pod: Pod) -> bool:
+def is_broken(pod: Pod) -> bool:
+    """The pod will not become ready by waiting: it crashes again and again, or no node has room for it."""
+    placed = find_condition(pod.status.conditions, "PodScheduled")
+    return _crash_loops(pod) or (placed is not None and placed.status == "False" and placed.reason == "Unschedulable")
+
+
+def _crash_loops(pod: Pod) -> bool:
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return any(one.state.waiting is not None and one.state.waiting.reason == "CrashLoopBackOff" for one in statuses)
 
@@ -305,7 +315,7 @@ def _begin(view: SetView, pending: Sequence[GroupView], room: int) -> list[Actio
             continue
         if _conflicts([group]):
             continue
-        if group.broken and view.policy is ResourceUpdatePolicy.IN_PLACE_OR_RECREATE:
+        if group.unplaced or (group.broken and view.policy is ResourceUpdatePolicy.IN_PLACE_OR_RECREATE):
             actions.append(MarkGroup(group.index, ResizeRecord(view.revision, Phase.RECREATE, view.now)))
         elif room > 0 and group.whole and (group.ready or group.broken):
             actions.append(CheckGroup(group.index))
