@@ -37,6 +37,12 @@ class ContainerCluster:
         self._socket = socket
         self._directory = directory
         self._agent: Agent | None = None
+        self.cgroup_writes: list[Path] = []
+        # Files of cgroups that the agent itself has written
+
+    def _observe(self, kind: str, path: Path, content: str) -> None:
+        if kind == "cgroup":
+            self.cgroup_writes.append(path)
 
     @property
     def agent(self) -> Agent:
@@ -44,12 +50,17 @@ class ContainerCluster:
         return self._agent
 
     @contextlib.asynccontextmanager
-    async def node(self, *, own_networks: bool = True, stop_pods: bool = True) -> AsyncIterator[Agent]:
+    async def node(
+        self, *, own_networks: bool = True, stop_pods: bool = True, credentials: Path | None = None
+    ) -> AsyncIterator[Agent]:
         """An agent, until the end of the block. Without `stop_pods` it leaves its pods running."""
         facts = await examine(self._socket)
         manager = Manager(Client(self._transport), name="node")
         options = NodeOptions(NODE, self._directory, stop_pods=stop_pods)
-        self._agent = container_agent(manager, options, facts, own_networks=own_networks)
+        self.cgroup_writes.clear()
+        self._agent = container_agent(
+            manager, options, facts, credentials, observer=self._observe, own_networks=own_networks
+        )
         try:
             async with manager.running():
                 await self._agent.heartbeat.registered.wait()
@@ -169,14 +180,16 @@ class ContainerCluster:
 
 
 @contextlib.asynccontextmanager
-async def container_cluster(socket: Path, directory: Path, image: str) -> AsyncIterator[ContainerCluster]:
+async def container_cluster(
+    socket: Path, directory: Path, image: str, kind: type[ContainerCluster] = ContainerCluster
+) -> AsyncIterator[ContainerCluster]:
     server, _ = await assemble(open_store(None))
 
     async def handle(request: Request) -> Response:
         return await server.handle(request, ADMIN)
 
     transport = InProcessTransport(handle)
-    cluster = ContainerCluster(transport, socket, directory, image)
+    cluster = kind(transport, socket, directory, image)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
     with contextlib.suppress(AlreadyExists):
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}

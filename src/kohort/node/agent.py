@@ -114,7 +114,8 @@ class Agent:
         self.allocations = Allocations(options.directory / "records", observer)
         self._actuator: Actuator = RecordOnlyActuator(self.allocations)
         if cgroups is not None:
-            self._actuator = CgroupActuator(cgroups, self.allocations)
+            cgroups.directory_name = runtime.cgroup_name
+            self._actuator = CgroupActuator(cgroups, self.allocations, runtime)
         self.resizes = ResizeQueue(self.allocations, self.pods, self.state, self.metrics)
 
         api_server = ApiServerAddress(slices, options.api_server)

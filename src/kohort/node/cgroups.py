@@ -3,6 +3,9 @@
     PARENT/guaranteed pods                 PARENT/pod<uid>/<container>
     PARENT/burstable, PARENT/besteffort    PARENT/burstable/pod<uid>/<container>
 
+Pods' cgroups are always made, sized and removed by the agent. A container runtime makes those of containers itself, in
+directories named by its own ids, and changes them when the agent asks it to.
+
 The parent is any cgroup that the agent may write to. Without one (`usable_parent` says why: no cgroup v2, or no
 controllers, or no right to write) the agent runs pods all the same, without limits, and refuses pods with resources of
 their own.
@@ -14,6 +17,7 @@ how they end the agent between any two of them.
 import contextlib
 import os
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +50,8 @@ class Cgroups:
     ) -> None:
         self.parent = parent
         self.settings = settings
+        self.directory_name: Callable[[str, str], str] = lambda pod_uid, container: container
+        """The directory of a container below that of its pod; the runtime says so if it makes them."""
         self._observer = observer
 
     def prepare(self) -> None:
@@ -69,6 +75,10 @@ class Cgroups:
     def pod_of(self, pod: Pod) -> Path:
         return self.pod(pod.metadata.uid, stored_qos_class(pod))
 
+    def container_of(self, pod: Pod, name: str) -> Path:
+        """The cgroup of a container; one that does not exist if the container does not run."""
+        return self.pod_of(pod) / (self.directory_name(pod.metadata.uid, name) or name)
+
     def ensure_pod(self, allocated: Pod) -> None:
         """Make the cgroup of a pod if it is missing."""
         path = self.pod_of(allocated)
@@ -77,7 +87,7 @@ class Cgroups:
 
     def create_container(self, allocated: Pod, container: Container) -> Path:
         """Make the cgroup of a container. A kernel without swap has no file that limits it."""
-        path = self.pod_of(allocated) / container.name
+        path = self.container_of(allocated, container.name)
         self.create(path, container_cgroup(allocated, container, self.settings), inner=False)
         for file, content in container_memory_files(self.settings).items():
             self._write_if_other(path, file, content)
@@ -117,9 +127,9 @@ class Cgroups:
             memory_max=None if memory == "max" else int(memory),
         )
 
-    def usage(self, path: Path, containers: "list[str]", *, count_cache: bool = True) -> Usage:
+    def usage(self, path: Path, containers: Mapping[str, Path], *, count_cache: bool = True) -> Usage:
         """Memory in use by a pod and its containers at this moment; without clean file cache unless `count_cache`."""
-        found = {name: self._in_use(path / name, count_cache) for name in containers}
+        found = {name: self._in_use(place, count_cache) for name, place in containers.items()}
         return Usage(
             self._in_use(path, count_cache), {name: bytes for name, bytes in found.items() if bytes is not None}
         )

@@ -118,7 +118,7 @@ class ContainerStarter:
         if cgroups is None:
             return SandboxPaths(record.address, record.netns, volumes, "", devices=devices)
         if not self._runtime.makes_cgroups:
-            cgroup = str(cgroups.pod_of(allocated) / name)
+            cgroup = str(cgroups.container_of(allocated, name))
             return SandboxPaths(record.address, record.netns, volumes, cgroup, devices=devices)
         values = container_cgroup(allocated, container_of(allocated, name), cgroups.settings)
         files = container_memory_files(cgroups.settings)

@@ -76,7 +76,7 @@ class EvictionManager:
     def _memory_of(self, record: PodRecord) -> int:
         """As the kernel counts it for the pod's cgroup, or else as the runtime counts it."""
         if self._cgroups is not None:
-            return self._cgroups.usage(self._cgroups.pod_of(record.pod), []).pod or 0
+            return self._cgroups.usage(self._cgroups.pod_of(record.pod), {}).pod or 0
         running = [run.instance for run in record.runs.values() if run.instance is not None and run.running]
         return sum(self._runtime.memory_in_use(instance) for instance in running)
 

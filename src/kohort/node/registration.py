@@ -19,6 +19,7 @@ from kohort.node import single_agent_lock
 from kohort.node.address_blocks import LOOPBACK_POOL
 from kohort.node.agent import MARKERS, Agent, NodeOptions
 from kohort.node.cgroups import node_cgroups, why_no_limits
+from kohort.node.checkpoint import WriteObserver, unobserved
 from kohort.node.machine_info import own_name
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.pod_network import AddressPlan, AdoptedNetworks
@@ -108,12 +109,14 @@ def container_agent(
     credentials_file: Path | None = None,
     cgroup_parent: Path | None = None,
     settings: Settings = DEFAULT_SETTINGS,
+    observer: WriteObserver = unobserved,
     *,
     own_networks: bool = True,
 ) -> Agent:
     """An agent whose pods run in a container runtime."""
     make = partial(_container_runtime, manager, facts, credentials_file)
-    return _agent(manager, options, make, cgroup_parent, settings, own_networks and not _other_network(facts))
+    own_networks = own_networks and not _other_network(facts)
+    return _agent(manager, options, make, cgroup_parent, settings, own_networks, observer)
 
 
 def _agent(
@@ -123,13 +126,14 @@ def _agent(
     cgroup_parent: Path | None,
     settings: Settings,
     own_networks: bool,
+    observer: WriteObserver = unobserved,
 ) -> Agent:
     name, directory = options.name, options.directory
-    cgroups = node_cgroups(cgroup_parent, settings=settings)
+    cgroups = node_cgroups(cgroup_parent, observer, settings)
     reason = "" if cgroups is not None else why_no_limits()
     addresses = AddressPlan.of_machine(name, directory, own_networks=own_networks)
     real = msgspec.structs.replace(options, no_limits_reason=reason)
-    return Agent(manager, real, make_runtime(real, addresses), addresses, cgroups)
+    return Agent(manager, real, make_runtime(real, addresses), addresses, cgroups, observer)
 
 
 def _simulated(manager: Manager, options: NodeOptions, runtime: Runtime) -> Agent:

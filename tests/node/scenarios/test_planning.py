@@ -280,8 +280,8 @@ def test_w23_clean_file_cache_can_be_left_out(tmp_path: Path) -> None:
     machine.run(sized(c1=""), usage=100)
     path = next(iter(machine.cgroups.pods().values()))
     (path / "memory.stat").write_text("anon 30\ninactive_file 70\n")
-    assert machine.cgroups.usage(path, []).pod == 100
-    assert machine.cgroups.usage(path, [], count_cache=False).pod == 30
+    assert machine.cgroups.usage(path, {}).pod == 100
+    assert machine.cgroups.usage(path, {}, count_cache=False).pod == 30
 
 
 @pytest.mark.parametrize(("limit", "quota"), [("25m", "2500 100000"), ("417m", "41700 100000")])

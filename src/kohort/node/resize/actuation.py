@@ -1,17 +1,21 @@
 """Carries out the steps of a resize: patch -> decide -> allocate -> ACTUATE -> report.
 
-Each step is one write to a cgroup. What has been actuated is recorded after the writes that it describes; records that
-follow each other directly are one write to the disk. After a crash, the next agent compares record and cgroups with
+Each step is one write to a cgroup; those of one container and resource are one call of the container runtime, if that
+has made the cgroup. What has been actuated is recorded after the writes that it describes; records that follow each
+other directly are one write to the disk. After a crash, the next agent compares record and cgroups with
 what is allocated, and its plan is shorter. The first failure ends the attempt; steps that were done stay done.
 
 `CgroupActuator` writes cgroups. `RecordOnlyActuator` is for nodes without them: nothing can be limited, but containers
 that ask to be restarted for a resize are restarted.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from kohort.node.cgroups import Cgroups
 from kohort.node.resize.allocation import Allocations
@@ -19,6 +23,7 @@ from kohort.node.resize.plan import (
     LimitBelowUsage,
     RecordContainer,
     RecordPod,
+    Step,
     StopContainer,
     WriteContainer,
     WritePod,
@@ -28,6 +33,7 @@ from kohort.node.resize.plan import (
     plan_resize,
 )
 from kohort.node.resource_views import Actuated, Figures, figures_of
+from kohort.node.runtimes.interface import Runtime
 from kohort.objects.pods import Pod
 from kohort.resources import CgroupValues, container_cgroup, pod_cgroup
 from kohort.resources.cgroups import cpu_quota, cpu_weight, milli_from_quota, milli_from_weight
@@ -51,9 +57,13 @@ class Actuator(Protocol):
 
 
 class CgroupActuator:
-    def __init__(self, cgroups: Cgroups, allocations: Allocations, *, count_cache: bool = True) -> None:
+    def __init__(
+        self, cgroups: Cgroups, allocations: Allocations, runtime: Runtime | None = None, *, count_cache: bool = True
+    ) -> None:
+        """`runtime` is asked to change containers if it makes their cgroups, and told of changes of pods."""
         self._cgroups = cgroups
         self._allocations = allocations
+        self._runtime = runtime if runtime is not None and runtime.makes_cgroups else None
         self._count_cache = count_cache
 
     def first_record(self, allocated: Pod) -> Actuated:
@@ -66,17 +76,25 @@ class CgroupActuator:
         assert actuated is not None
         target, held = figures_of(allocated), self._cgroups.held(path)
         changed = changes(allocated, target, actuated, running)
+        writes: dict[str, str] = {}
+        """Of the container whose step is under way, for the runtime."""
         try:
             self._reset_memory_high(allocated, path, running)
-            names = [each.container.name for each in changed]
-            check_memory(target, held, changed, self._cgroups.usage(path, names, count_cache=self._count_cache))
+            places = {each.container.name: self._place(allocated, each.container.name) for each in changed}
+            check_memory(target, held, changed, self._cgroups.usage(path, places, count_cache=self._count_cache))
             steps = plan_resize(allocated, target, actuated, held, running, self._cgroups.settings)
+            await self._announce(allocated, steps)
             for step, following in zip_longest(steps, steps[1:]):
                 match step:
                     case WritePod(file, content):
-                        self._write(path, file, content)
-                    case WriteContainer(name, file, content):
-                        self._write(path / name, file, content)
+                        await self._write_pod(allocated, path, file, content, held)
+                    case WriteContainer(name, file, content) if self._runtime is None:
+                        self._write(self._place(allocated, name), file, content)
+                    case WriteContainer(_, file, content):
+                        writes[file] = content
+                    case RecordContainer(name) if self._runtime is not None and writes:
+                        await self._ask_runtime(self._runtime, allocated, name, writes)
+                        writes = {}
                 actuated = after_step(actuated, step)
                 if not isinstance(following, RecordContainer | RecordPod):
                     self._allocations.record_actuated(uid, actuated)  # does nothing if nothing is new
@@ -85,12 +103,51 @@ class CgroupActuator:
         except (LimitBelowUsage, OSError) as problem:
             raise ActuationFailed(str(problem)) from problem
 
+    def _place(self, allocated: Pod, name: str) -> Path:
+        return self._cgroups.container_of(allocated, name)
+
+    async def _announce(self, allocated: Pod, steps: list[Step]) -> None:
+        """Tell the runtime before the cgroup of a pod changes; it may refuse. Raises OSError."""
+        if self._runtime is not None and any(isinstance(step, WritePod) for step in steps):
+            await self._runtime.resize_pod(allocated.metadata.uid, pod_cgroup(allocated, self._cgroups.settings))
+
+    async def _write_pod(self, allocated: Pod, path: Path, file: str, content: str, held: CgroupValues) -> None:
+        try:
+            self._write(path, file, content)
+        except (LimitBelowUsage, OSError):
+            if self._runtime is not None:
+                with contextlib.suppress(OSError):
+                    await self._runtime.resize_pod(allocated.metadata.uid, held)
+            raise
+
+    async def _ask_runtime(self, runtime: Runtime, allocated: Pod, name: str, writes: dict[str, str]) -> None:
+        """Have the runtime change what the plan says and repeat the rest as the kernel holds it. A direct write would
+        be undone by the runtime's next one. Only `memory.high` is written directly, to see whether memory fits into a
+        lower limit before the kernel kills; the runtime sets it back in the same call."""
+        place = self._place(allocated, name)
+        before = self._cgroups.read(place, "memory.high") or "max"
+        held = self._cgroups.held(place)
+        values = msgspec.structs.replace(with_files(held, writes), memory_high=None if before == "max" else int(before))
+        lowers = values.memory_max is not None and self._lowers(place, values.memory_max)
+        if not lowers:
+            await runtime.resize(allocated.metadata.uid, name, values)
+            return
+        assert values.memory_max is not None
+        self._cgroups.write(place, "memory.high", str(values.memory_max))
+        try:
+            self._check_usage(place, f'container "{name}"', values.memory_max)
+            await runtime.resize(allocated.metadata.uid, name, values)
+        finally:
+            if self._cgroups.read(place, "memory.high") not in ("", before):
+                self._cgroups.write(place, "memory.high", before)
+
     def _reset_memory_high(self, allocated: Pod, path: Path, running: Collection[str]) -> None:
         """An attempt that was interrupted may have left `memory.high` lowered, which slows the containers down."""
         wanted = {path: pod_cgroup(allocated, self._cgroups.settings)}
         for each in allocated.spec.all_containers:
             if each.name in running:
-                wanted[path / each.name] = container_cgroup(allocated, each, self._cgroups.settings)
+                place = self._place(allocated, each.name)
+                wanted[place] = container_cgroup(allocated, each, self._cgroups.settings)
         for place, values in wanted.items():
             content = values.files()["memory.high"]
             if self._cgroups.read(place, "memory.high") not in ("", content):
@@ -105,18 +162,38 @@ class CgroupActuator:
         before = self._cgroups.read(path, "memory.high") or "max"
         self._cgroups.write(path, "memory.high", content)
         try:
-            usage = self._cgroups.usage(path, [], count_cache=self._count_cache).pod
-            if usage is not None and usage >= int(content):
-                raise LimitBelowUsage(
-                    f"attempting to set {path.name} memory limit ({content}) below current usage ({usage})"
-                )
+            self._check_usage(path, path.name, int(content))
             self._cgroups.write(path, file, content)
         finally:
             self._cgroups.write(path, "memory.high", before)
 
+    def _check_usage(self, path: Path, what: str, limit: int) -> None:
+        """Raises LimitBelowUsage."""
+        usage = self._cgroups.usage(path, {}, count_cache=self._count_cache).pod
+        if usage is not None and usage >= limit:
+            raise LimitBelowUsage(f"attempting to set {what} memory limit ({limit}) below current usage ({usage})")
+
     def _lowers(self, path: Path, limit: int) -> bool:
         held = self._cgroups.held(path).memory_max
         return (self._cgroups.read(path, "memory.high") != "") and (held is None or limit < held)
+
+
+def with_files(held: CgroupValues, files: Mapping[str, str]) -> CgroupValues:
+    """What a cgroup holds after these files were written.
+
+    >>> with_files(CgroupValues(1, None, 100000, 64), {"cpu.max": "20000 50000", "memory.max": "max"}).cpu_quota
+    20000
+    """
+    found = held
+    if "memory.max" in files:
+        limit = files["memory.max"]
+        found = msgspec.structs.replace(found, memory_max=None if limit == "max" else int(limit))
+    if "cpu.weight" in files:
+        found = msgspec.structs.replace(found, cpu_weight=int(files["cpu.weight"]))
+    if "cpu.max" in files:
+        quota, _, period = files["cpu.max"].partition(" ")
+        found = msgspec.structs.replace(found, cpu_quota=None if quota == "max" else int(quota), cpu_period=int(period))
+    return found
 
 
 class RecordOnlyActuator:
@@ -148,8 +225,9 @@ def actuated_from_cgroups(cgroups: Cgroups, allocated: Pod) -> Actuated:
     target = figures_of(allocated)
     if not path.is_dir():
         return Actuated(target.pod, dict(target.containers))
+    places = {name: cgroups.container_of(allocated, name) for name in target.containers}
     containers = {
-        name: _figures(cgroups.held(path / name), figures) if (path / name).is_dir() else figures
+        name: _figures(cgroups.held(places[name]), figures) if places[name].is_dir() else figures
         for name, figures in target.containers.items()
     }
     return Actuated(_figures(cgroups.held(path), target.pod), containers)

@@ -312,8 +312,8 @@ class Runtime(Protocol):
         """The directory below the pod's cgroup in which a container runs; empty if it is not known to run."""
         ...
 
-    async def resize(self, id: str, values: CgroupValues) -> None:
-        """Change the limits of a running instance whose cgroup the runtime has made. Raises OSError."""
+    async def resize(self, pod_uid: str, container: str, values: CgroupValues) -> None:
+        """Change the limits of a running container whose cgroup the runtime has made. Raises OSError."""
         ...
 
     async def resize_pod(self, uid: str, values: CgroupValues) -> None:

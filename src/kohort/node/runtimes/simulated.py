@@ -84,7 +84,7 @@ class SimulatedRuntime:
     def cgroup_name(self, pod_uid: str, container: str) -> str:
         return container
 
-    async def resize(self, id: str, values: CgroupValues) -> None:
+    async def resize(self, pod_uid: str, container: str, values: CgroupValues) -> None:
         pass
 
     async def resize_pod(self, uid: str, values: CgroupValues) -> None:

@@ -286,14 +286,16 @@ class CriRuntime:
             await self._client.call_unless_gone(cri.REMOVE_CONTAINER, cri.RemoveContainerRequest(known.id))
             self._containers.pop(id, None)
 
-    async def resize(self, id: str, values: CgroupValues) -> None:
-        if (known := self._containers.get(id)) is None:
-            raise OSError(f"container {id} is not known")
+    async def resize(self, pod_uid: str, container: str, values: CgroupValues) -> None:
+        known = self._current(pod_uid, container)
+        if known is None:
+            raise OSError(f'container "{container}" does not run')
         request = cri.UpdateContainerResourcesRequest(known.id, configuration.linux_resources(values))
         try:
             await self._client.call(cri.UPDATE_CONTAINER, request)
         except RpcError as problem:
-            raise OSError(f"the runtime did not change the resources of {id}: {problem.detail}") from problem
+            message = f'the runtime did not change the resources of container "{container}": {problem.detail}'
+            raise OSError(message) from problem
 
     async def resize_pod(self, uid: str, values: CgroupValues) -> None:
         sandbox = self._sandboxes.get(uid)
