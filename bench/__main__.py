@@ -35,6 +35,7 @@ ALONE = {
     "cli_start": (),
     "single_requests": (),
     "resize": ("--rounds", "200" if FULL else "40"),
+    "group_resize": ("--groups", "100" if FULL else "20", "--sets", "10" if FULL else "4"),
     "informer_cache": ("--pods", "10000" if FULL else "3000", "--events", "50000" if FULL else "10000"),
     "steady_writes": ("--seconds", "30" if FULL else "5"),
     "embedded_groups": ("--groups", EMBEDDED_GROUPS),

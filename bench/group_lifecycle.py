@@ -143,7 +143,7 @@ class GroupLifecycle:
         async with asyncio.timeout(PATIENCE):
             while True:
                 found = (await self._client.list(LEADER_WORKER_SETS, self._namespace)).items
-                if len(found) == wanted and all(_is_settled(one, replicas) for one in found):
+                if len(found) == wanted and all(is_settled(one, replicas) for one in found):
                     return
                 await asyncio.sleep(LOOK_SECONDS)
 
@@ -161,7 +161,7 @@ class GroupLifecycle:
         return len(page["items"]) + (page["metadata"].get("remainingItemCount") or 0)
 
 
-def _is_settled(group_set: JsonObject, replicas: int) -> bool:
+def is_settled(group_set: JsonObject, replicas: int) -> bool:
     status = group_set.get("status") or {}
     counters = [status.get(name) or 0 for name in ("replicas", "readyReplicas", "updatedReplicas")]
     return counters == [replicas] * 3 and status.get("observedGeneration") == group_set["metadata"]["generation"]
