@@ -6,7 +6,7 @@ miss: amounts follow from stored revisions, decisions from the records on leader
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from kohort.groups import revisions
 from kohort.groups.caches import BY_GROUP, GroupCache, by_group
@@ -20,6 +20,7 @@ from kohort.groups.resize.plan import (
     CheckGroup,
     GroupView,
     MarkGroup,
+    PodView,
     ResizePlan,
     ResizePods,
     RevertPods,
@@ -63,6 +64,15 @@ _CHECK_AGAIN: Final = 15.0
 _TRY_AGAIN: Final = 2.0
 """Seconds until a write that the server did not take is tried again."""
 _NO_CHANGE: Final = AmountChange({}, {})
+_KEPT: Final = 1000
+
+
+class _PodViewed(NamedTuple):
+    """The view of a pod, and what it was made from."""
+
+    pod: Pod
+    change: AmountChange
+    view: PodView
 
 
 class GroupResizes:
@@ -74,9 +84,14 @@ class GroupResizes:
         self._failures: dict[Key, PreflightFailure] = {}
         self._edits: dict[tuple[str, str, str], InPlaceEdit | RecreateEdit] = {}
         """By uid of the set, and the keys of two revisions: classifying large templates takes a millisecond."""
+        self._at_rest: dict[tuple[str, str], tuple[AmountChange, AmountChange]] = {}
+        """By uid of the set, and the key of a revision: what its leaders and workers have when nothing changes."""
+        self._views: dict[Key, dict[int, list[_PodViewed]]] = {}
+        """By set and group: without it, every event of a pod would cost a look at all pods of its set."""
 
     def forget(self, key: Key) -> None:
         self._failures.pop(key, None)
+        self._views.pop(key, None)
         self._metrics.forget(key)
 
     def report(self, seen: SetObservation) -> ResizeReport:
@@ -90,6 +105,7 @@ class GroupResizes:
         leaders = self._cache.leaders(seen.key)
         records = {index: read_record(pod.metadata.annotations) for index, pod in leaders.items()}
         if policy is ResourceUpdatePolicy.RECREATE and not any(records.values()):
+            self._views.pop(seen.key, None)
             return ResizePlan()
         view = SetView(
             revision=seen.revision.key,
@@ -100,7 +116,25 @@ class GroupResizes:
             now=clock.seconds(),
             groups=[self._group_view(seen, index, leader, records[index]) for index, leader in leaders.items()],
         )
+        known = self._views.get(seen.key, {})
+        for index in [index for index in known if index not in leaders]:
+            del known[index]
         return plan_group_resizes(view)
+
+    def _pod_views(
+        self, key: Key, index: int, members: Sequence[Pod], changes: Sequence[AmountChange]
+    ) -> list[PodView]:
+        """Pods that have not changed since the last look have the same view."""
+        groups = self._views.setdefault(key, {})
+        before = {one.pod.metadata.uid: one for one in groups.get(index, ())}
+        viewed = []
+        for pod, change in zip(members, changes, strict=True):
+            known = before.get(pod.metadata.uid)
+            if known is None or known.pod is not pod or known.change is not change:
+                known = _PodViewed(pod, change, view_of_pod(pod, change, is_leader=pod is members[0]))
+            viewed.append(known)
+        groups[index] = viewed
+        return [one.view for one in viewed]
 
     def _group_view(self, seen: SetObservation, index: int, leader: Pod, record: ResizeRecord | None) -> GroupView:
         carried = leader.metadata.labels.get(group_labels.REVISION, "")
@@ -109,10 +143,8 @@ class GroupResizes:
         edit = self._edit(seen, carried, seen.revision.key)
         leader_change, worker_change = self._changes(seen, carried, towards)
         members = self._members(leader)
-        pods = [
-            view_of_pod(pod, leader_change if pod is leader else worker_change, is_leader=pod is leader)
-            for pod in members
-        ]
+        changes = [leader_change, *([worker_change] * (len(members) - 1))]
+        pods = self._pod_views(seen.key, index, members, changes)
         state = seen.states.get(index)
         ready = state is not None and state.ready
         return GroupView(
@@ -139,7 +171,7 @@ class GroupResizes:
             if before is None or after is None:
                 return RecreateEdit(RecreateReason.OTHER_FIELDS)
             found = classify_revision_edit(before.data["spec"], after.data["spec"])
-            if len(self._edits) > 1000:
+            if len(self._edits) > _KEPT:
                 self._edits.clear()
             self._edits[cached] = found
         return found
@@ -147,13 +179,23 @@ class GroupResizes:
     def _changes(self, seen: SetObservation, carried: str, towards: str) -> tuple[AmountChange, AmountChange]:
         """What leaders and workers go through on the way from one revision to the other."""
         if carried == towards:
+            return self._amounts_at_rest(seen, carried)
+        edit = self._edit(seen, carried, towards)
+        return (edit.leader, edit.worker) if isinstance(edit, InPlaceEdit) else (_NO_CHANGE, _NO_CHANGE)
+
+    def _amounts_at_rest(self, seen: SetObservation, carried: str) -> tuple[AmountChange, AmountChange]:
+        cached = (seen.group_set.metadata.uid, carried)
+        found = self._at_rest.get(cached)
+        if found is None:
             revision = seen.revision if carried == seen.revision.key else revisions.by_key(seen.revisions, carried)
             if revision is None:
                 return _NO_CHANGE, _NO_CHANGE
             leader, worker = (stated_amounts(pod_spec_of(revision.template, role)) for role in ("leader", "worker"))
-            return AmountChange(leader, leader), AmountChange(worker, worker)
-        edit = self._edit(seen, carried, towards)
-        return (edit.leader, edit.worker) if isinstance(edit, InPlaceEdit) else (_NO_CHANGE, _NO_CHANGE)
+            found = AmountChange(leader, leader), AmountChange(worker, worker)
+            if len(self._at_rest) > _KEPT:
+                self._at_rest.clear()
+            self._at_rest[cached] = found
+        return found
 
     def _members(self, leader: Pod) -> list[Pod]:
         """The leader first. Workers of an earlier leader of the same index are not members."""
