@@ -8,8 +8,9 @@ from tests.cli.terminal import NAMESPACE, Story
 from tests.rollouts import deployments, releases
 from tests.rollouts.releases import V1, V2, new_cluster
 
-from kohort.cli.actions import edit, logs, show
+from kohort.cli.actions import edit, list_workloads, logs, release_stop, set_image, show
 from kohort.cli.connection import DIFFERENT, NOT_YET, PAUSED, REFUSED
+from kohort.kube.client import Client
 from kohort.kube.resources import DEPLOYMENTS, PODS, ROLLOUTS, STATEFUL_SETS
 from kohort.objects.json_types import JsonObject
 
@@ -126,3 +127,40 @@ async def test_a_plain_name_that_only_another_kind_has(capsys: pytest.CaptureFix
             "kohort: there is no Deployment other in namespace default; there are: web\n",
         )
         assert cluster.objects(ROLLOUTS, NAMESPACE) == []
+
+
+async def test_the_verbs_of_releases_on_a_deployment(capsys: pytest.CaptureFixture[str]) -> None:
+    """As on sets: set image, list, retry, approve --step and --full, releases, release stop."""
+    name = "deployment/llm"
+    async with new_cluster() as cluster:
+        story, user = deployments.Story(cluster), Story(cluster, capsys)
+        await story.begin(releases.rollout(steps=[*deployments.STEPS, {"replicas": "80%", "pause": {}}]))
+        text, code = await user.run(set_image.set_images, name, {"main": V2}, "all", "faster", False)
+        assert (code, V2 in text) == (0, True)
+        await story.at(1)
+        (line,) = json.loads((await user.run(list_workloads.list_workloads, "json", ""))[0])
+        assert (line["kind"], line["release"]["step"], line["release"]["trafficObserved"]) == ("Deployment", 1, 20)
+        text, code = await user.run(edit.retry, name)
+        assert (code, text) == (0, "step 1 of Rollout llm is begun again\n")
+        await story.at(1)
+        _, code = await user.run(edit.approve, name, 7)
+        assert (code, "has no step 7: there are 1 to 3" in user.complaint) == (REFUSED, True)
+        text, code = await user.run(edit.approve, name, None, True)
+        assert (code, "goes from step 1 to step 3 of 3; it waits there for: kohort approve" in text) == (0, True)
+        await story.at(3)
+        _, code = await user.run(show.status, name, "json", True, 600.0)
+        assert code == PAUSED
+        _, code = await user.run(edit.approve, name, 1)
+        assert (code, user.complaint) == (0, "")
+        await story.at(1)
+
+        async def stop(client: Client, namespace: str) -> int:
+            return await release_stop.stop_release(
+                client, namespace, name, delete=False, yes=True, dry_run=False, timeout=600.0
+            )
+
+        _, code = await user.run(stop)
+        assert (code, user.complaint) == (0, "")
+        assert story.images() == {V1}
+        records = json.loads((await user.run(list_workloads.releases, name, "json"))[0])
+        assert len(records) == 1

@@ -2,19 +2,12 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, output_option, print_error
+from kohort.cli.connection import Target, cluster_options, execute, output_option
+from kohort.cli.manifest_files import filename_option, read_files
 
 
 @click.command("plan")
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(allow_dash=True),
-    help="What would be applied: a file, a directory of files, or - for standard input.",
-)
+@filename_option("What would be applied", required=False)
 @click.option("--drain", metavar="NODE", default="", help="Instead: what a drain of this node would do to groups.")
 @click.option("--server-side", is_flag=True, help="As `kubectl apply --server-side` would apply it.")
 @click.option("--exit-code", is_flag=True, help="Exit code 4 if anything would change.")
@@ -37,12 +30,9 @@ def command(
         execute(target, lambda client, _: drains.plan_drain(client, drain, output))
         return
     from kohort.cli.actions import plan
-    from kohort.cli.connection import Action, Refusal
+    from kohort.cli.connection import Action
 
-    try:
-        files = plan.read(filenames)
-    except Refusal as problem:
-        click.get_current_context().exit(print_error(str(problem)))
+    files = read_files(filenames)
     action: Action = lambda client, namespace: plan.plan(  # noqa: E731
         client, namespace, files, output, server_side, exit_code
     )

@@ -9,7 +9,10 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
 @workload_argument()
 @cluster_options
 def command(name: str, target: Target) -> None:
-    """Begin the current step of a release again; without a release, begin the one again that was aborted last."""
+    """Begin the current step of a release again; without a release, begin the one again that was aborted last.
+
+    Of a set whose resources stopped to change in place, try again with the groups at which that stopped.
+    """
     from kohort.cli.actions import edit
 
     execute(target, lambda client, namespace: edit.retry(client, namespace, name))
