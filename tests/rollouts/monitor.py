@@ -2,7 +2,7 @@
 
 | | what must hold |
 |---|---|
-| I1 | no pod of the stable workload comes at another revision while it is held, but of groups released in place |
+| I1 | no pod of the stable workload comes at another revision while it is held, but in place or by a partition |
 | I2 | the canary gets requests only while it has a ready leader |
 | I3 | the canary goes only when no route has named it for the grace period |
 | I4 | the stable Service keeps a ready endpoint, once it had one |
@@ -161,6 +161,8 @@ class Monitor:
         assert self._stable is not None
         if rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY in _annotations(self._stable):
             return  # blue-green inside one Deployment: the new version lives there too
+        if rollout_labels.PARTITION_CONTROLLED in _labels(self._stable):
+            return  # partition style: steps replace pods of the stable workload
         released = _annotations(self._stable).get(rollout_labels.STEP_PARTITION)
         if released is not None and int(_labels(pod)[group_labels.GROUP_INDEX]) >= int(released):
             return  # a lost pod of a group that was resized in place

@@ -85,7 +85,7 @@ def rollout_rules() -> list[JsonObject]:
         rule([_SETS], ["leaderworkersets"], ["create", "delete", "get", "patch"]),
         rule([""], ["pods"], ["patch"]),
         rule(["apps"], ["deployments"], ["create", "delete", "get", "list", "patch", "watch"]),
-        rule(["apps"], ["replicasets"], ["list", "patch", "watch"]),
+        rule(["apps"], ["replicasets"], ["create", "list", "patch", "watch"]),
         rule(["autoscaling"], ["horizontalpodautoscalers"], ["list", "patch"]),
         rule(["discovery.k8s.io"], ["endpointslices"], ["list"]),
         rule(["networking.k8s.io"], ["ingresses"], ["create", "delete", "get", "patch"]),

@@ -21,7 +21,7 @@ GATES: Final = {
     ANALYSIS_OF_LOOPBACK: "analysis_of_loopback",
     ADVANCED_DEPLOYMENT: "",
 }
-"""Gate to field. The last one is about partition style, which is not supported yet; its name is known so that the flags
+"""Gate to field. The last one is about partition style, which is always on; its name is known so that the flags
 of an existing installation can stay."""
 
 

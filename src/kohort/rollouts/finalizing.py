@@ -6,6 +6,7 @@ size until promotion, so:
 | why it ends | order |
 |---|---|
 | Success | all to the new version, unpin, promote stable, all to stable, canary Service away, release control |
+| Success, partition style | unpin, all to stable, canary Service away, lift the hold, release control |
 | Rollback | all to stable, lift the hold, release control, unpin when no canary pod is left, canary Service away |
 | Disabled, Deleting | all to stable, unpin, canary Service away, lift the hold, release control |
 | the same, the hold to be kept | all to stable, release control, leave held, unpin, canary Service away |
@@ -62,6 +63,13 @@ _SUCCESS: Final = (
     rollout_labels.REMOVE_CANARY_SERVICE,
     rollout_labels.RELEASE_CONTROL,
 )
+_SUCCESS_PARTITIONED: Final = (
+    rollout_labels.RESTORE_STABLE,
+    rollout_labels.TO_STABLE,
+    rollout_labels.REMOVE_CANARY_SERVICE,
+    rollout_labels.RESUME,
+    rollout_labels.RELEASE_CONTROL,
+)
 _ROLLBACK: Final = (
     rollout_labels.TO_STABLE,
     rollout_labels.RESUME,
@@ -106,7 +114,7 @@ class FinalizingDecision(msgspec.Struct, frozen=True):
 
 def order(reason: EndReason, observation: Observation) -> tuple[str, ...]:
     if reason is EndReason.SUCCESS:
-        return _SUCCESS
+        return _SUCCESS_PARTITIONED if observation.rollout.partitioned else _SUCCESS
     if reason is EndReason.ROLLBACK:
         return _ROLLBACK if observation.extra_workload else _ROLLBACK_IN_PLACE
     return _STOPPED_AND_HELD if observation.keeps_hold else _STOPPED

@@ -13,6 +13,7 @@ from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.feature_gates import Features
 from kohort.rollouts.history import HistoryController
 from kohort.rollouts.metrics import RolloutMetrics
+from kohort.rollouts.partition_controller import PartitionController
 from kohort.rollouts.rollout_controller import RolloutController
 from kohort.rollouts.traffic.model import Traffic
 from kohort.rollouts.workloads.deployment_control import DeploymentControl
@@ -36,6 +37,7 @@ def register(
         "Deployment": DeploymentControl(manager.client, cache),
     }
     metrics = RolloutMetrics(manager.metrics)
+    PartitionController(manager, cache)
     ReleaseController(manager, cache, controls, metrics)
     if fetch is None:
         fetch = own = HttpFetch(loopback=features.analysis_of_loopback)

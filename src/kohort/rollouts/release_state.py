@@ -13,7 +13,7 @@ import msgspec
 from kohort.kube.clock import format_time
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition
-from kohort.rollouts import messages
+from kohort.rollouts import messages, step_arithmetic
 from kohort.rollouts.action_result import ActionResult, Done, Problem, Waiting
 from kohort.rollouts.messages import ReleaseEvent, ReleaseOutcome
 from kohort.rollouts.release_actions import Action
@@ -164,7 +164,18 @@ class Observation(msgspec.Struct, frozen=True):
     def extra_workload(self) -> bool:
         if self.workload is not None:
             return self.workload.extra_workload
-        return not (self.rollout.blue_green and self.rollout.spec.workload_ref.is_deployment)
+        in_one = self.rollout.blue_green or self.rollout.partitioned
+        return not (in_one and self.rollout.spec.workload_ref.is_deployment)
+
+    @property
+    def all_replaced(self) -> bool:
+        """In partition style: the step leaves no pod of the old version, or none is left already. A stable Service that
+        selects the old version only would have no endpoints."""
+        if not self.rollout.partitioned or self.extra_workload or self.workload is None:
+            return False
+        replicas = self.workload.replicas
+        wanted = step_arithmetic.planned_in_place(self.step.replicas or 0, replicas)
+        return max(wanted, self.progress.replicas) >= replicas
 
     @property
     def in_place(self) -> bool:

@@ -258,7 +258,7 @@ def _rolled_back(observation: Observation) -> Decision:
 def _superseded(observation: Observation) -> Decision:
     """Traffic back, then the canary of the version in between goes. The pin of the stable Service stays, or pods of the
     next version could be reached before its first step."""
-    if not observation.extra_workload and not observation.in_place:
+    if not (observation.extra_workload or observation.in_place or observation.rollout.partitioned):
         text = messages.NEW_VERSION_DURING_BLUE_GREEN
         events = (messages.NEWER_VERSION,) if observation.state.message != text else ()
         return Decision(with_message(observation.state, text), events=events)

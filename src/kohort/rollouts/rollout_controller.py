@@ -43,7 +43,7 @@ from kohort.rollouts.release_events import recorder
 from kohort.rollouts.release_state import Decision, Observation, State, stored_state
 from kohort.rollouts.rollout_types import BatchRelease, Progress, ReleasePlan, Rollout, WorkloadRef
 from kohort.rollouts.traffic import actions as traffic_actions
-from kohort.rollouts.traffic.model import Selectors, Traffic, TrafficRequest, TrafficStep
+from kohort.rollouts.traffic.model import RouteRef, Selectors, Traffic, TrafficRequest, TrafficStep
 from kohort.rollouts.traffic.trafficrouting_types import TrafficRouting
 from kohort.rollouts.workloads.model import WorkloadOperations
 from kohort.rules import group_labels, rollout_labels
@@ -411,7 +411,7 @@ def traffic_request(observation: Observation, *, appends: bool = False) -> Traff
     return TrafficRequest(
         namespace=rollout.metadata.namespace,
         owner=rollout.owner_reference(),
-        refs=strategy.traffic_routings,
+        refs=_without_draining(strategy.traffic_routings) if rollout.partitioned else strategy.traffic_routings,
         step=observation.step.traffic_step if observation.steps else TrafficStep(),
         selectors=selectors,
         generates_canary_service=generates,
@@ -419,6 +419,11 @@ def traffic_request(observation: Observation, *, appends: bool = False) -> Traff
         since=clock.parse_time(progress.last_update_time) if progress.last_update_time else None,
         grace_times=progress.grace_times,
     )
+
+
+def _without_draining(refs: tuple[RouteRef, ...]) -> tuple[RouteRef, ...]:
+    """In partition style routes lead to pods that stay, so requests never cease to arrive there."""
+    return tuple(msgspec.structs.replace(ref, drain_timeout_seconds=0) for ref in refs)
 
 
 def _waits_with_routes(observation: Observation) -> bool:
@@ -432,6 +437,7 @@ def _waits_with_routes(observation: Observation) -> bool:
         and bool(observation.progress.revision_key)
         and observation.routed
         and observation.step.routes
+        and not observation.all_replaced
     )
 
 

@@ -229,6 +229,11 @@ class Rollout(View, frozen=True):
             return rollout_labels.BLUE_GREEN
         return rollout_labels.CANARY if self.strategy.enable_extra_workload_for_canary else rollout_labels.PARTITION
 
+    @property
+    def partitioned(self) -> bool:
+        """Both versions live in one workload, of which each step gives so many pods the new version."""
+        return self.style == rollout_labels.PARTITION and self.spec.strategy.canary is not None
+
     def skips_pause(self, index: int) -> bool:
         """Whether a step, counted from 1, does not wait: a canary that has come to exactly "100%" at its last step is
         promoted as soon as it is ready. So do other implementations of this API."""

@@ -3,12 +3,14 @@
 | state | guard | act | next |
 |---|---|---|---|
 | BeforeStepUpgrade | the step routes nothing | – | StepUpgrade |
+| BeforeStepUpgrade | partition style, the step leaves no old pod | unpin the stable Service | StepUpgrade when done |
 | BeforeStepUpgrade | step 1, and a canary Service is generated | pin the stable Service | StepUpgrade when done |
 | BeforeStepUpgrade | otherwise | – | StepUpgrade |
 | StepUpgrade | no BatchRelease, or another plan | write it | StepUpgrade |
 | StepUpgrade | its plan is not observed, or its batch not ready | – | StepUpgrade |
 | StepUpgrade | its batch is ready | – | StepTrafficRouting |
-| StepTrafficRouting | | route | StepMetricsAnalysis when done |
+| StepTrafficRouting | partition style, no old pod is left | – | StepMetricsAnalysis |
+| StepTrafficRouting | otherwise | route | StepMetricsAnalysis when done |
 | StepMetricsAnalysis | `step_analysis.analyse` passes | – | StepPaused |
 | StepMetricsAnalysis, StepPaused | it fails | – | StepUpgrade, where the canary is withdrawn |
 | StepPaused, StepReady | it does not pass any more, or was never asked | – | StepMetricsAnalysis |
@@ -125,7 +127,7 @@ def _decide_in_state(observation: Observation) -> Decision:
     if state == rollout_labels.UPGRADE:
         return _upgrade(observation)
     if state == rollout_labels.ROUTING:
-        if observation.in_place:
+        if observation.in_place or observation.all_replaced:
             return _enter(observation, rollout_labels.ANALYSIS)
         if _drains_before_shrinking(observation):
             return Decision(observation.state, RouteAllToStable())
@@ -181,6 +183,8 @@ def _after_done(observation: Observation, action: Action, result: Done) -> Decis
             return Decision(state, WithdrawCanary(), events=(*events, _withdrawal(observation)))
         case RouteAllToStable() if _drains_before_shrinking(observation):
             return Decision(state, ShrinkToBatch(), events=events)
+        case UnpinStableService() if observation.step.routes:
+            return _enter(observation, rollout_labels.UPGRADE, events)
         case UnpinStableService() | RouteAllToStable() | RemoveCanaryService():
             return _routes_restored(observation, action, result)
         case PinStableService():
@@ -302,6 +306,8 @@ def jump_to(observation: Observation, target: int) -> Decision:
 
 
 def _before_upgrade(observation: Observation) -> Decision:
+    if observation.step.routes and observation.routed and observation.all_replaced:
+        return Decision(observation.state, UnpinStableService())
     pinned = not observation.rollout.strategy.disable_generate_canary_service
     first = observation.progress.current_step_index == 1
     if observation.step.routes and first and pinned and observation.routed:

@@ -75,14 +75,9 @@ def _workload_errors(rollout: Rollout) -> list[FieldError]:
         return [field_errors.required(f"{_WORKLOAD}.Name", "name the workload that this Rollout releases")]
     if rollout.style != rollout_labels.PARTITION or rollout.spec.strategy.canary is None:
         return []
-    if ref.is_group_set:
-        remedy = (
-            "LeaderWorkerSet does not support partition style, set enableExtraWorkloadForCanary=true or use blueGreen"
-        )
-    else:
-        remedy = (
-            "Deployment does not support partition style yet, set enableExtraWorkloadForCanary=true or use blueGreen"
-        )
+    if not ref.is_group_set:
+        return []
+    remedy = "LeaderWorkerSet does not support partition style, set enableExtraWorkloadForCanary=true or use blueGreen"
     return [_wrong("Spec.Strategy.Canary.EnableExtraWorkloadForCanary", False, remedy)]
 
 
@@ -95,9 +90,10 @@ def not_released_here(rollout: Rollout) -> str:
             f"spec.workloadRef: a {ref.kind} ({ref.api_version}) is not released here, only Deployment and "
             "LeaderWorkerSet are; leave it to the operator that knows it, or delete this Rollout"
         )
-    if rollout.style == rollout_labels.PARTITION and rollout.spec.strategy.canary is not None:
+    if rollout.partitioned and ref.is_group_set:
         return (
-            "spec.strategy.canary: partition style is not supported yet; set enableExtraWorkloadForCanary: true or use "
+            "spec.strategy.canary: a LeaderWorkerSet is not released in partition style; set "
+            "enableExtraWorkloadForCanary: true or use "
             "blueGreen, and if a release of the other style is under way, end it first by spec.disabled: true"
         )
     return ""

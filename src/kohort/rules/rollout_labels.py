@@ -44,7 +44,7 @@ ORIGINAL_DEPLOYMENT_STRATEGY: Final = "rollouts.kruise.io/original-deployment-st
 PARTITION_STRATEGY: Final = "rollouts.kruise.io/deployment-strategy"
 PARTITION_STATUS: Final = "rollouts.kruise.io/deployment-extra-status"
 PARTITION_CONTROLLED: Final = "rollouts.kruise.io/controlled-by-advanced-deployment-controller"
-"""These three: a Deployment that another implementation releases in partition style. Ours only lets it go."""
+"""These three: a Deployment that is released in partition style."""
 HOLD_RELEASE: Final = "rollouts.kruise.io/hold-release"
 CANARY_SET: Final = "rollouts.kruise.io/canary-leaderworkerset"
 CANARY_DEPLOYMENT: Final = "rollouts.kruise.io/canary-deployment"

@@ -10,7 +10,7 @@ from kohort.objects.meta import find_condition
 from kohort.rollouts import messages, step_arithmetic
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
-from kohort.rollouts.workloads import deployment_hold, serving_pods
+from kohort.rollouts.workloads import deployment_hold, partitioned_deployment, serving_pods
 from kohort.rollouts.workloads.batch_labels import assign
 from kohort.rollouts.workloads.model import ReplicaCounts, Workload
 from kohort.rollouts.workloads.workload_control import (
@@ -19,6 +19,7 @@ from kohort.rollouts.workloads.workload_control import (
     control_info,
     is_blue_green,
     is_owned_by,
+    is_partition,
     release_id,
 )
 from kohort.rules import rollout_labels
@@ -66,6 +67,10 @@ class DeploymentControl(WorkloadControl[Deployment]):
         in_progress = rollout_labels.IN_PROGRESSING in metadata.annotations
         noted = metadata.labels.get(rollout_labels.STABLE_REVISION, "") if in_progress else ""
         stable_hash = noted or (_hash(live[0]) if live else "")
+        if rollout.partitioned and noted and noted not in map(_hash, live):
+            # A release that had replaced every pod was superseded: what serves now is the version in between.
+            others = [one for one in live if not same_pod_template(one.spec.template, stable.spec.template)]
+            stable_hash = _hash(others[0]) if others else noted
         release = self.cache.releases.get(Key(key.namespace, rollout.metadata.name))
         new_hash, canary_name, lost = self._new_version(stable, rollout, release)
         return Workload(
@@ -84,14 +89,14 @@ class DeploymentControl(WorkloadControl[Deployment]):
             released=self.released(release) if release is not None else "",
             rollout_id=release_id(stable),
             canary_name=canary_name,
-            extra_workload=not rollout.blue_green,
+            extra_workload=not _in_one(rollout),
             canary_lost=lost,
             serving=serving_pods.of_deployment(stable),
         )
 
     def _new_version(self, stable: Deployment, rollout: Rollout, release: BatchRelease | None) -> tuple[str, str, bool]:
         """The hash of its pods, the Deployment that was made for them, and whether a user has deleted that."""
-        if rollout.blue_green:
+        if _in_one(rollout):
             new = self._set_of(stable)
             return (_hash(new) if new is not None else ""), "", False
         key = Key(stable.metadata.namespace, stable.metadata.name)
@@ -110,7 +115,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
     def released(self, release: BatchRelease) -> str:
         """Inside one Deployment: what runs besides the stable version."""
         stable = self.stable(release)
-        if stable is None or not is_blue_green(release):
+        if stable is None or not _shares_deployment(release):
             return super().released(release)
         held = stable.metadata.labels.get(rollout_labels.STABLE_REVISION, "")
         live = deployment_hold.active(self.cache.replica_sets_of(stable.metadata.uid))
@@ -121,11 +126,11 @@ class DeploymentControl(WorkloadControl[Deployment]):
         batches = release.plan.batches
         if batch >= len(batches) or rollout_labels.WITHDRAWN in release.metadata.annotations:
             return 0
-        count = step_arithmetic.planned_in_place if is_blue_green(release) else step_arithmetic.planned
+        count = step_arithmetic.planned_in_place if _shares_deployment(release) else step_arithmetic.planned
         return count(batches[batch].canary_replicas, replicas)
 
     def counts(self, release: BatchRelease, desired: int) -> ReplicaCounts:
-        if is_blue_green(release):
+        if _shares_deployment(release):
             new = self._new_set(release)
             updated, ready = (new.status.replicas, new.status.ready_replicas) if new is not None else (0, 0)
             observed = new is not None and self.is_observed(release)
@@ -140,7 +145,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
 
     def canary_gone(self, rollout: Rollout) -> bool:
         key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
-        if rollout.blue_green:
+        if _in_one(rollout):
             return True
         progress = rollout.status.progress
         name = progress.canary_name if progress is not None else ""
@@ -180,6 +185,8 @@ class DeploymentControl(WorkloadControl[Deployment]):
         info = control_info(release)
         if is_blue_green(release):
             return await self._hold_in_place(stable, info)
+        if is_partition(release):
+            return await self._hold_for_partition(stable, info)
         events = await self.ensure_hold(stable, release)
         if self.canary(release) is not None:
             return Done(events=events)
@@ -194,10 +201,14 @@ class DeploymentControl(WorkloadControl[Deployment]):
         return Waiting(f"canary {name} is not observed yet", events=(*events, created))
 
     def is_held(self, stable: Deployment) -> bool:
+        if rollout_labels.PARTITION_STRATEGY in stable.metadata.annotations:
+            return partitioned_deployment.is_partitioned(stable)
         in_place = rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY in stable.metadata.annotations
         return deployment_hold.held_in_place(stable) if in_place else stable.spec.paused
 
     def hold_again_patch(self, stable: Deployment) -> JsonObject:
+        if rollout_labels.PARTITION_STRATEGY in stable.metadata.annotations:
+            return partitioned_deployment.hold_again_patch()
         if rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY in stable.metadata.annotations:
             return deployment_hold.hold_in_place(
                 stable, stable.metadata.annotations.get(rollout_labels.CONTROL_INFO, "")
@@ -218,12 +229,40 @@ class DeploymentControl(WorkloadControl[Deployment]):
         await self.patch(stable, deployment_hold.hold_in_place(stable, info))
         return Waiting(f"{stable.metadata.name} is prepared for both versions")
 
+    async def _hold_for_partition(self, stable: Deployment, info: str) -> ActionResult:
+        strategy = partitioned_deployment.read_strategy(stable)
+        controlled = stable.metadata.annotations.get(rollout_labels.CONTROL_INFO) == info
+        if (
+            controlled
+            and partitioned_deployment.is_partitioned(stable)
+            and strategy is not None
+            and not strategy.paused
+        ):
+            return DONE
+        await self.patch(stable, partitioned_deployment.hold_patch(stable, info))
+        return Waiting(f"{stable.metadata.name} is prepared for both versions")
+
+    async def _move_partition(self, stable: Deployment, release: BatchRelease, desired: int) -> ActionResult:
+        """It only grows, unless the new version was not ready in time and goes."""
+        strategy = partitioned_deployment.read_strategy(stable)
+        if strategy is None:
+            return await self.initialize(release)
+        withdrawn = rollout_labels.WITHDRAWN in release.metadata.annotations
+        reached = partitioned_deployment.expected_new(strategy, self.size(stable))
+        if not strategy.paused and (reached == 0 if withdrawn else reached >= desired):
+            return DONE
+        wanted = 0 if withdrawn else release.plan.batches[release.status.canary_status.current_batch].canary_replicas
+        await self.patch(stable, partitioned_deployment.partition_patch(strategy, wanted))
+        return Waiting(f"{stable.metadata.name} gives {desired} pods the new version")
+
     async def upgrade(self, release: BatchRelease, desired: int) -> ActionResult:
         stable = self.stable(release)
         if stable is None:
             return Waiting("the Deployment does not exist")
         if is_blue_green(release):
             return await self._grow_in_place(stable, release, desired)
+        if is_partition(release):
+            return await self._move_partition(stable, release, desired)
         canary = self.canary(release)
         return await self.initialize(release) if canary is None else await self.resize_copy(canary, desired, release)
 
@@ -256,7 +295,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             await self.label_pod(pods[pod], name, batch_number)
 
     def _new_hash(self, release: BatchRelease) -> str:
-        if is_blue_green(release):
+        if _shares_deployment(release):
             new = self._new_set(release)
             return _hash(new) if new is not None else ""
         canary = self.canary(release)
@@ -297,6 +336,15 @@ class DeploymentControl(WorkloadControl[Deployment]):
         if status.available_replicas + deployment_hold.unavailable(stable) < replicas:
             return f"{name}: {status.available_replicas}/{replicas} pods available at the new version"
         return ""
+
+
+def _in_one(rollout: Rollout) -> bool:
+    """Both versions live in one Deployment."""
+    return rollout.blue_green or rollout.partitioned
+
+
+def _shares_deployment(release: BatchRelease) -> bool:
+    return is_blue_green(release) or is_partition(release)
 
 
 def _failure(subject: Deployment | ReplicaSet | None) -> str:

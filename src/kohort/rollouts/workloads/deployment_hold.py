@@ -2,7 +2,8 @@
 
 A canary release holds it by `paused` and runs the new version in a second Deployment. Blue-green runs both versions in
 one: new pods never become *available* (minReadySeconds is as long as it can be), so the Deployment adds them by its
-surge and never takes an old one away, until it gets its own settings back.
+surge and never takes an old one away, until it gets its own settings back. Partition style runs both versions in one,
+too, and replaces pods of the old one: see `partitioned_deployment`.
 """
 
 import copy
@@ -18,6 +19,7 @@ from kohort.objects.meta import ObjectMeta
 from kohort.rollouts.go_hashes import fingerprint
 from kohort.rollouts.rollout_types import BatchRelease, PatchMetadata
 from kohort.rollouts.template_hash import template_hash
+from kohort.rollouts.workloads.partitioned_deployment import keep_partitioned
 from kohort.rules import rollout_labels
 from kohort.rules.canonical_form import without_nulls
 from kohort.rules.pod_template import pod_template_content, same_pod_template
@@ -39,6 +41,8 @@ _OUR_ANNOTATIONS: Final = (
     rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY,
 )
 _OUR_LABELS: Final = (rollout_labels.WORKLOAD_TYPE, rollout_labels.STABLE_REVISION)
+_PARTITION_ANNOTATIONS: Final = (rollout_labels.PARTITION_STRATEGY, rollout_labels.PARTITION_STATUS)
+_PARTITION_LABELS: Final = (rollout_labels.PARTITION_CONTROLLED,)
 
 
 def template_content(template: JsonObject, ignored: PatchMetadata | None = None) -> JsonObject:
@@ -98,13 +102,16 @@ def keep_held(new: JsonObject, old: JsonObject) -> JsonObject:
     """An update of a held Deployment. In blue-green the release itself un-pauses it, until another template comes."""
     result = copy.deepcopy(new)
     metadata, before = result["metadata"], old["metadata"]
-    for part, names in (("labels", _OUR_LABELS), ("annotations", _OUR_ANNOTATIONS)):
+    kept = (("labels", _OUR_LABELS + _PARTITION_LABELS), ("annotations", _OUR_ANNOTATIONS + _PARTITION_ANNOTATIONS))
+    for part, names in kept:
         known, given = before.get(part) or {}, metadata.get(part) or {}
         missing = {name: known[name] for name in names if name in known and name not in given}
         if missing:
             metadata[part] = {**given, **missing}
     in_place = rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY in (metadata.get("annotations") or {})
     changed = not same_pod_template(new["spec"]["template"], old["spec"]["template"])
+    if rollout_labels.PARTITION_STRATEGY in (metadata.get("annotations") or {}):
+        return keep_partitioned(result, changed=changed)
     if changed or not in_place:
         result["spec"]["paused"] = True
     if (result["spec"].get("strategy") or {}).get("type") == "Recreate":
@@ -188,9 +195,8 @@ def hold_in_place(deployment: Deployment, control_info: str) -> JsonObject:
 
 def release_hold_patch(deployment: Deployment, token: str, *, paused: bool = False) -> JsonObject:
     """Nothing of a release is on it any more, and its settings are those of the user."""
-    theirs = (rollout_labels.PARTITION_STRATEGY, rollout_labels.PARTITION_STATUS)
-    annotations = {rollout_labels.HOLD_RELEASE: token} | dict.fromkeys((*_OUR_ANNOTATIONS, *theirs))
-    labels = dict.fromkeys((rollout_labels.STABLE_REVISION, rollout_labels.PARTITION_CONTROLLED))
+    annotations = {rollout_labels.HOLD_RELEASE: token} | dict.fromkeys((*_OUR_ANNOTATIONS, *_PARTITION_ANNOTATIONS))
+    labels = dict.fromkeys((rollout_labels.STABLE_REVISION, *_PARTITION_LABELS))
     spec: JsonObject = {"paused": paused}
     if rollout_labels.PARTITION_STRATEGY in deployment.metadata.annotations:
         spec["strategy"] = _before_partitions(deployment.metadata.annotations[rollout_labels.PARTITION_STRATEGY])

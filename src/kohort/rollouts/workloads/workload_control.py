@@ -269,6 +269,10 @@ def is_blue_green(release: BatchRelease) -> bool:
     return release.plan.rolling_style == rollout_labels.BLUE_GREEN
 
 
+def is_partition(release: BatchRelease) -> bool:
+    return release.plan.rolling_style == rollout_labels.PARTITION
+
+
 def may_shrink(release: BatchRelease) -> bool:
     """The Rollout says so for one batch at a time, when it has moved the traffic."""
     annotations = release.metadata.annotations

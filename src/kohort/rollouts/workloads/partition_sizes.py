@@ -1,0 +1,78 @@
+"""How the ReplicaSets of a Deployment are sized while a partition keeps some pods at the old version. Pure.
+
+`partition` pods have the new version, the others the old one. Between here and there the limits of the Deployment's
+rolling update hold, and every call makes as much progress as they allow:
+
+* at most `replicas + surge` pods exist, and at least `replicas - unavailable` are available;
+* new pods are added up to the partition, as far as there is room;
+* old pods are removed down to `replicas - partition`: first those that are not available, then as many as others can
+  stand in for; never more than there are too many.
+
+| replicas | surge, unavailable | partition | new (available) | old (available) | new | old |
+|---------:|--------------------|----------:|----------------:|----------------:|----:|----:|
+|        5 | 1, 0               |         2 |           0 (0) |           5 (5) |   1 |   5 |
+|        5 | 1, 0               |         2 |           1 (1) |           5 (5) |   1 |   4 |
+|        5 | 1, 0               |         2 |           2 (2) |           4 (4) |   2 |   3 |
+|        5 | 0, 1               |         2 |           0 (0) |           5 (5) |   0 |   4 |
+|        5 | 0, 1               |         2 |           0 (0) |           4 (4) |   1 |   4 |
+|        5 | 1, 0               |         0 |           2 (2) |           3 (3) |   0 |   5 |
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class PartitionedSizes(msgspec.Struct, frozen=True):
+    new: int
+    old: tuple[int, ...]
+    """In the order of the given ones."""
+
+
+class SetSize(msgspec.Struct, frozen=True):
+    """A ReplicaSet: how many pods it should have, and how many of them are available."""
+
+    wanted: int
+    available: int
+
+
+def next_sizes(
+    replicas: int, partition: int, new: SetSize, old: Sequence[SetSize], *, surge: int, unavailable: int
+) -> PartitionedSizes:
+    """`old` are the ReplicaSets of other versions; pods of the first ones go first, and the last one gets more."""
+    partition = max(0, min(partition, replicas))
+    before = sum(one.wanted for one in old)
+    if surge <= 0 and unavailable <= 0:
+        # Neither more nor fewer would stop everything; Kubernetes takes one away then.
+        unavailable = 1
+    room = max(0, replicas + surge - new.wanted - before)
+    grown = min(partition, new.wanted + room) if new.wanted < partition else partition
+    sizes = _old_sizes(replicas, replicas - partition, new, old, unavailable)
+    if sum(sizes) < replicas - partition:
+        sizes = _refilled(sizes, replicas - partition, replicas + surge - grown)
+    return PartitionedSizes(grown, tuple(sizes))
+
+
+def _old_sizes(replicas: int, wanted: int, new: SetSize, old: Sequence[SetSize], unavailable: int) -> list[int]:
+    sizes = [one.wanted for one in old]
+    surplus = sum(sizes) - wanted
+    spare = new.available + sum(one.available for one in old) - (replicas - unavailable)
+    # Pods that are not available are no loss.
+    for place, one in enumerate(old):
+        idle = max(0, min(one.wanted - one.available, surplus))
+        sizes[place] -= idle
+        surplus -= idle
+    for place, one in enumerate(old):
+        gone = max(0, min(sizes[place], one.available, surplus, spare))
+        sizes[place] -= gone
+        surplus -= gone
+        spare -= gone
+    return sizes
+
+
+def _refilled(sizes: list[int], wanted: int, limit: int) -> list[int]:
+    """A partition that went back, or a Deployment that grew: the last of the old versions gets more pods."""
+    missing = min(wanted, limit) - sum(sizes)
+    if sizes and missing > 0:
+        return [*sizes[:-1], sizes[-1] + missing]
+    return sizes

@@ -1,0 +1,73 @@
+"""Sizes of ReplicaSets under a partition: the table, and what holds on every way."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kohort.rollouts.workloads.partition_sizes import PartitionedSizes, SetSize, next_sizes
+
+TABLE = [
+    ((5, 2), (1, 0), (0, 0), (5, 5), (1, 5)),
+    ((5, 2), (1, 0), (1, 1), (5, 5), (1, 4)),
+    ((5, 2), (1, 0), (2, 2), (4, 4), (2, 3)),
+    ((5, 2), (0, 1), (0, 0), (5, 5), (0, 4)),
+    ((5, 2), (0, 1), (0, 0), (4, 4), (1, 4)),
+    ((5, 0), (1, 0), (2, 2), (3, 3), (0, 5)),
+    ((5, 5), (0, 0), (0, 0), (5, 5), (0, 4)),
+    ((5, 2), (1, 0), (2, 0), (4, 4), (2, 4)),
+    ((8, 2), (1, 0), (2, 2), (3, 3), (2, 6)),
+]
+
+
+@pytest.mark.parametrize(("whole", "limits", "new", "old", "expected"), TABLE)
+def test_the_next_sizes(
+    whole: tuple[int, int],
+    limits: tuple[int, int],
+    new: tuple[int, int],
+    old: tuple[int, int],
+    expected: tuple[int, int],
+) -> None:
+    surge, unavailable = limits
+    found = next_sizes(*whole, SetSize(*new), [SetSize(*old)], surge=surge, unavailable=unavailable)
+    assert found == PartitionedSizes(expected[0], (expected[1],))
+
+
+@given(
+    replicas=st.integers(1, 12),
+    share=st.integers(0, 12),
+    surge=st.integers(0, 4),
+    unavailable=st.integers(0, 4),
+    start=st.integers(0, 12),
+    split=st.integers(0, 12),
+    broken=st.booleans(),
+)
+def test_every_way_ends_and_keeps_its_limits(
+    replicas: int, share: int, surge: int, unavailable: int, start: int, split: int, broken: bool
+) -> None:
+    """All pods become available between two steps, except new ones of a version that is broken."""
+    partition = min(share, replicas)
+    new = min(start, replicas)
+    rest = replicas - new
+    old = [min(split, rest), rest - min(split, rest)]
+    away = max(unavailable, 1) if surge == 0 else unavailable
+    for _ in range(60):
+        available = 0 if broken else new
+        found = next_sizes(
+            replicas,
+            partition,
+            SetSize(new, available),
+            [SetSize(one, one) for one in old],
+            surge=surge,
+            unavailable=unavailable,
+        )
+        assert found.new + sum(found.old) <= max(replicas + surge, new + sum(old))
+        if sum(found.old) < sum(old):
+            kept = available if found.new >= new else min(available, found.new)
+            assert kept + sum(found.old) >= min(replicas - away, available + sum(old))
+        if (found.new, list(found.old)) == (new, old):
+            break
+        new, old = found.new, list(found.old)
+    else:
+        raise AssertionError("no end")
+    if not broken:
+        assert (new, sum(old)) == (partition, replicas - partition)
