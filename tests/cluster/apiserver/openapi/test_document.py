@@ -37,10 +37,10 @@ SCHEMA = {
 }
 
 
-def widget(schema: JsonObject = SCHEMA) -> Kind:
+def widget(schema: JsonObject = SCHEMA, version: str = "v1") -> Kind:
     node = compile_crd_schema(schema)
     return Kind(
-        resource=Resource("q.example.com", "v1", "widgets", "Widget"),
+        resource=Resource("q.example.com", version, "widgets", "Widget"),
         schema=lambda: node,
         strategy=Strategy(),
         singular="widget",
@@ -177,6 +177,14 @@ def test_publishing_does_not_touch_the_definition() -> None:
     body(OpenApi([widget()]), "apis/q.example.com/v1")
     OpenApi([widget()]).swagger()
     assert json.dumps(SCHEMA) == before
+
+
+def test_a_renamed_version_is_published_under_its_new_name() -> None:
+    first = OpenApi([widget(version="v3")])
+    assert "com.example.q.v3.Widget" in json.loads(first.swagger().body)["definitions"]
+    second = json.loads(OpenApi([widget(version="v4")], first).swagger().body)["definitions"]
+    assert "com.example.q.v4.Widget" in second
+    assert "com.example.q.v3.Widget" not in second
 
 
 def test_only_documents_whose_kinds_changed_are_built_again() -> None:

@@ -185,7 +185,8 @@ def _digest(path: str, kinds: Iterable[Kind]) -> str:
     whole = hashlib.sha256(path.encode())
     for kind in kinds:
         resource = kind.resource
-        facts = (resource.plural, resource.kind, resource.namespaced, kind.verbs, sorted(kind.subresources))
+        names = (resource.group, resource.version, resource.plural, resource.kind)
+        facts = (*names, resource.namespaced, kind.verbs, sorted(kind.subresources))
         whole.update(repr(facts).encode())
         if kind.custom:
             whole.update(msgspec.json.encode(kind.schema().source))
