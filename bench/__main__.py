@@ -39,6 +39,7 @@ ALONE = {
     "informer_cache": ("--pods", "10000" if FULL else "3000", "--events", "50000" if FULL else "10000"),
     "steady_writes": ("--seconds", "30" if FULL else "5"),
     "embedded_groups": ("--groups", EMBEDDED_GROUPS),
+    "dashboard": ("--sets", "1000" if FULL else "200"),
     "endurance": ("--pods", "100000" if FULL else "4000"),
 }
 """Modules of this package that print their figures."""

@@ -15,12 +15,12 @@ from kohort.dashboard.cluster_cache import ClusterCache
 from kohort.dashboard.view import Part, Section, View
 from kohort.kube.resources import Key
 
-GATHER_SECONDS: Final = 0.03
+GATHER_SECONDS: Final = 0.02
 """For which changes are gathered: a roll makes dozens of them at once."""
 TICK_SECONDS: Final = 15.0
 """After which a page is made anew without a change, because ages pass; also how often a quiet stream shows life."""
-_SHARE: Final = 3.0
-"""A page that takes a second to make is made after a pause of so many seconds at the earliest."""
+_SHARE: Final = 1.0
+"""A page that takes a second to make is made again after a pause of so many seconds at the earliest."""
 
 
 class Changes:
