@@ -109,7 +109,7 @@ def stateful_sets_of(name: str) -> Iterable[tuple[JsonObject, JsonObject]]:
 def revision_of(name: str, uid: str) -> JsonObject:
     owner = {"apiVersion": LEADER_WORKER_SETS.api_version, "kind": "LeaderWorkerSet", "name": name, "uid": uid}
     content = {"spec": {"leaderWorkerTemplate": {"size": SIZE, "workerTemplate": template(name)}}}
-    metadata = {"name": f"{name}-{REVISION}", "labels": labels_of(name)}
+    metadata: JsonObject = {"name": f"{name}-{REVISION}", "labels": labels_of(name)}
     metadata["ownerReferences"] = [owner | {"controller": True}]
     return {"metadata": metadata, "revision": 1, "data": content}
 
