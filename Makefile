@@ -89,6 +89,7 @@ release: $(TOOLS)
 	$(BIN)/python -m tools.release $(RELEASE)
 
 image-test: $(TOOLS)
+	$(BIN)/python -m tools.container_packages
 	$(BIN)/pytest -m image tests/image
 
 # Renew requirements/*.lock after a change of pyproject.toml; LOCK=--upgrade takes the newest versions.

@@ -51,12 +51,17 @@ class ContainerCluster:
 
     @contextlib.asynccontextmanager
     async def node(
-        self, *, own_networks: bool = True, stop_pods: bool = True, credentials: Path | None = None
+        self,
+        *,
+        own_networks: bool = True,
+        stop_pods: bool = True,
+        credentials: Path | None = None,
+        device_plugins: Path | None = None,
     ) -> AsyncIterator[Agent]:
         """An agent, until the end of the block. Without `stop_pods` it leaves its pods running."""
         facts = await examine(self._socket)
         manager = Manager(Client(self._transport), name="node")
-        options = NodeOptions(NODE, self._directory, stop_pods=stop_pods)
+        options = NodeOptions(NODE, self._directory, stop_pods=stop_pods, device_plugins=device_plugins)
         self.cgroup_writes.clear()
         self._agent = container_agent(
             manager, options, facts, credentials, observer=self._observe, own_networks=own_networks

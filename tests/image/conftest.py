@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.image.containerd import Containerd, containerd, missing
+from tests.image.containerd import Containerd, containerd
+from tools.container_packages import missing
 from tools.image.build import Built, archive_name, build, write
 from tools.kubernetes import build as kubernetes_programs
 

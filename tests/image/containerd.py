@@ -1,8 +1,6 @@
 """A containerd of its own for a test: own folders, own socket, nothing of the machine's other containers."""
 
 import json
-import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,18 +24,6 @@ CAPABILITIES = (
 )
 """Those that containerd gives by default."""
 READY_SECONDS = 30.0
-
-
-def missing() -> str:
-    """Why containers cannot run here; empty if they can."""
-    programs = [name for name in ("containerd", "ctr", "runc") if shutil.which(name) is None]
-    if programs:
-        return f"no {', '.join(programs)}: install the Debian packages containerd and runc"
-    if os.getuid():
-        return "containerd needs root"
-    if shutil.which("apt-get") is None:
-        return "no apt-get to fetch the packages of the image with"
-    return ""
 
 
 @dataclass(frozen=True)

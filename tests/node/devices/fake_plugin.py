@@ -87,6 +87,8 @@ class FakePlugin:
     pre_start: bool = False
     prefers: Sequence[str] = ()
     """What it answers when it is asked; nothing if it has no opinion."""
+    cdi: bool = True
+    """Whether it names its devices in the Container Device Interface, too."""
     refuses: str = ""
     """The error of every Allocate."""
     allocated: list[tuple[str, ...]] = field(default_factory=list)
@@ -179,7 +181,7 @@ class FakePlugin:
                 PB["DeviceSpec"](container_path=f"/dev/{id}", host_path="/dev/null", permissions="rw") for id in ids
             ],
             annotations=[PB["Entry"](key="example.com/devices", value=",".join(ids))],
-            cdi_devices=[PB["CDIDevice"](name=f"{self.resource}={id}") for id in ids],
+            cdi_devices=[PB["CDIDevice"](name=f"{self.resource}={id}") for id in ids] if self.cdi else [],
         )
         return PB["AllocateResponse"](container_responses=[answer])
 
