@@ -40,6 +40,7 @@ ALONE = {
     "steady_writes": ("--seconds", "30" if FULL else "5"),
     "embedded_groups": ("--groups", EMBEDDED_GROUPS),
     "dashboard": ("--sets", "1000" if FULL else "200"),
+    "gateway": ("--seconds", "10" if FULL else "3", "--rollbacks", "20" if FULL else "3"),
     "endurance": ("--pods", "100000" if FULL else "4000"),
 }
 """Modules of this package that print their figures."""
