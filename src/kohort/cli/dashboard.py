@@ -5,6 +5,7 @@ import os
 import click
 
 from kohort.cli.connection import Target, cluster_options, execute
+from kohort.cli.option_types import listed
 
 
 @click.command("dashboard")
@@ -24,12 +25,19 @@ from kohort.cli.connection import Target, cluster_options, execute
     "allowed_hosts",
     multiple=True,
     metavar="NAME",
-    help="Another name by which browsers reach it, such as that of an Ingress.",
+    help="Other names by which browsers reach it, such as that of an Ingress.",
 )
+@click.option("--namespaces", default="", metavar="LIST", help="Show only these namespaces.  [default: all]")
 @click.option("--allow-actions", is_flag=True, help="Let users act: approve, pause, abort, restart, undo.")
 @cluster_options
 def command(
-    host: str, port: int, auth: str, allowed_hosts: tuple[str, ...], allow_actions: bool, target: Target
+    host: str,
+    port: int,
+    auth: str,
+    allowed_hosts: tuple[str, ...],
+    namespaces: str,
+    allow_actions: bool,
+    target: Target,
 ) -> None:
     """Show sets in a browser: state, groups, releases and causes, live.
 
@@ -41,7 +49,11 @@ def command(
     os.environ.setdefault("KOHORT_LOG", "warning")
     from kohort.cli.actions import dashboard
 
+    hosts = tuple(host for given in allowed_hosts for host in listed(given))
+    places = tuple(listed(namespaces))
     execute(
         target,
-        lambda client, namespace: dashboard.serve(client, namespace, host, port, auth, allowed_hosts, allow_actions),
+        lambda client, namespace: dashboard.serve(
+            client, namespace, host, port, auth, hosts, allow_actions=allow_actions, namespaces=places
+        ),
     )

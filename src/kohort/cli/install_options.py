@@ -28,6 +28,11 @@ _CHOICES = (
         type=click.Choice(["volcano", "kubernetes"]),
         help="Schedule each group as a gang, with PodGroups of this scheduler.",
     ),
+    click.option("--dashboard", is_flag=True, help="Install the dashboard, too; users log in with tokens."),
+    click.option("--dashboard-actions", is_flag=True, help="Let its users act: approve, pause, abort, restart, undo."),
+    click.option(
+        "--dashboard-hosts", metavar="LIST", help="Names by which browsers reach it, such as that of an Ingress."
+    ),
     click.option(
         "--default-resize-policy", type=click.Choice(["None", "Recreate"]), help="For sets that do not specify one."
     ),
@@ -55,6 +60,10 @@ def options_of(values: dict[str, Json]) -> "Options":
         chosen["namespaces"] = tuple(listed(chosen["namespaces"]))
         if not chosen["namespaces"]:  # a variable that was not set must not mean everything
             raise click.UsageError("--namespaces: names no namespace; leave it out to look after all")
+    if "dashboard_hosts" in chosen:
+        chosen["dashboard_hosts"] = tuple(listed(chosen["dashboard_hosts"]))
+    if not chosen.get("dashboard") and (chosen.get("dashboard_actions") or chosen.get("dashboard_hosts")):
+        raise click.UsageError("--dashboard-actions, --dashboard-hosts: add --dashboard")
     _check_names("--namespace", *filter(None, (chosen.get("namespace"),)))
     _check_names("--namespaces", *chosen.get("namespaces", ()))
     return Options(**chosen)

@@ -35,13 +35,14 @@ async def running(
     commands: Commands,
     *,
     namespace: str = "",
+    namespaces: tuple[str, ...] = (),
     tokens_of: Connection | None = None,
     link_used: Callable[[str], None] = lambda path: None,
 ) -> AsyncIterator[Running]:
     """`client` reads the cluster. With `tokens_of`, the API server whose tokens users log in with, reads are reviewed
-    for each user; otherwise every session acts with the rights of `client`. `namespace` is all that is shown if the
-    client may not read all namespaces. `link_used` gets the path of the next link."""
-    confined = await readable_namespaces(client, namespace)
+    for each user; otherwise every session acts with the rights of `client`. `namespaces` are those that are shown, all
+    if none are given; `namespace` is shown if the client may not read all. `link_used` gets the next link's path."""
+    confined = namespaces or await readable_namespaces(client, namespace)
     manager = Manager(client, name="dashboard", caches=SharedStores(client, namespaces=confined))
     cache = ClusterCache(manager, confined)
     verbs = frozenset(one.value for one in Verb) if settings.allow_actions else frozenset[str]()

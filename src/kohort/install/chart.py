@@ -22,7 +22,7 @@ import yaml
 
 from kohort import __version__
 from kohort.groups.gang_schedulers import PROVIDERS
-from kohort.install import operator_deployment, roles
+from kohort.install import dashboard_deployment, operator_deployment, roles
 from kohort.install.options import TAGGED, Options, released_digest
 from kohort.install.rendering import render
 from kohort.objects.json_types import JsonObject
@@ -32,6 +32,7 @@ MARKS: Final = {
     "mark-namespace": "{{ .Release.Namespace }}",
     "mark-image": "{{ .Values.image.manager.repository }}:{{ .Values.image.manager.tag | default .Chart.AppVersion }}"
     f"{_CHOSEN_DIGEST}{{{{ end }}}}",
+    "mark-hosts": "{{ .Values.dashboard.hosts }}",
     "mark-resize-policy": "{{ .Values.defaultResizePolicy }}",
     "mark-gang": "{{ .Values.gangSchedulingManagement.schedulerProvider }}",
     "1000007": "{{ .Values.replicaCount }}",
@@ -83,6 +84,12 @@ enablePrometheus: false
 # Groups are placed as a whole, by this scheduler: volcano, or kubernetes where it serves scheduling.k8s.io/v1alpha2.
 gangSchedulingManagement:
   schedulerProvider: ""
+# The dashboard. Users log in with tokens; actions are done with their own rights. Hosts are names by which browsers
+# reach it, besides localhost, such as that of an Ingress.
+dashboard:
+  enabled: false
+  allowActions: false
+  hosts: ""
 # What a set without resizePolicy gets when its size changes: None or Recreate.
 defaultResizePolicy: None
 # The Service of the metrics. That of the webhooks is a ClusterIP with port 443: only the API server calls it.
@@ -114,6 +121,7 @@ def files(digest: str | None = None) -> dict[str, str]:
         "templates/servicemonitor.yaml": _only(
             ".Values.enablePrometheus", _template([operator_deployment.monitor(_MARKED)])
         ),
+        "templates/dashboard.yaml": _only(".Values.dashboard.enabled", _dashboard()),
         "templates/webhooks.yaml": _either(".Values.enableCertManager", _webhooks(True), _webhooks(False)),
     }
     for definition in operator_deployment.definitions(Options()):
@@ -122,8 +130,8 @@ def files(digest: str | None = None) -> dict[str, str]:
     if released := released_digest() if digest is None else digest:
         # A tag of the user's names another image, so the digest of the release must not follow it.
         fallback = f"{_CHOSEN_DIGEST}{{{{ else if not .Values.image.manager.tag }}}}@{released}{{{{ end }}}}"
-        text = found["templates/manager.yaml"]
-        found["templates/manager.yaml"] = text.replace(f"{_CHOSEN_DIGEST}{{{{ end }}}}", fallback)
+        for name in ("templates/manager.yaml", "templates/dashboard.yaml"):
+            found[name] = found[name].replace(f"{_CHOSEN_DIGEST}{{{{ end }}}}", fallback)
     return found
 
 
@@ -147,6 +155,23 @@ def _description() -> JsonObject:
 
 def _choose(*, rollouts: bool = True, cert_manager: bool = False, gang: str = "") -> Options:
     return msgspec.structs.replace(_MARKED, rollouts=rollouts, cert_manager=cert_manager, gang_scheduler=gang)
+
+
+def _dashboard() -> str:
+    """Hosts and actions are arguments of its own container."""
+
+    def shape(hosts: tuple[str, ...], actions: bool) -> str:
+        return _template(
+            dashboard_deployment.dashboard(
+                msgspec.structs.replace(_MARKED, dashboard=True, dashboard_hosts=hosts, dashboard_actions=actions)
+            )
+        )
+
+    with_hosts = (
+        _either(".Values.dashboard.allowActions", shape(hosts, True), shape(hosts, False))
+        for hosts in (("mark-hosts",), ())
+    )
+    return _either(".Values.dashboard.hosts", *with_hosts)
 
 
 def _access(rollouts: bool) -> str:

@@ -1,6 +1,6 @@
 """Everything that is installed, as one list of objects: the only source of plain manifests and Helm chart."""
 
-from kohort.install import operator_deployment, roles
+from kohort.install import dashboard_deployment, operator_deployment, roles
 from kohort.install.options import Options
 from kohort.objects.json_types import JsonObject
 
@@ -18,5 +18,6 @@ def manifests(options: Options) -> list[JsonObject]:
         operator_deployment.deployment(options),
         *operator_deployment.surroundings(options),
         *([operator_deployment.monitor(options)] if options.service_monitor else []),
+        *dashboard_deployment.dashboard(options),
         *operator_deployment.webhooks(options),
     ]

@@ -40,3 +40,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     service_monitor: bool = False
     gang_scheduler: str = ""
     default_resize_policy: str = "None"
+    dashboard: bool = False
+    """Install the dashboard, too."""
+    dashboard_actions: bool = False
+    """Its users may act, each with the own rights."""
+    dashboard_hosts: tuple[str, ...] = ()
+    """Names by which browsers reach it, besides localhost."""

@@ -129,8 +129,8 @@ def access(options: Options) -> list[JsonObject]:
     namespace = options.namespace
     objects = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(ACCOUNT, namespace)},
-        *_bound("Role", OWN_NAMESPACE, own_rules(options), namespace, namespace),
-        *_bound(
+        *bound("Role", OWN_NAMESPACE, own_rules(options), namespace, namespace),
+        *bound(
             "ClusterRole",
             METRICS_AUTH,
             [
@@ -141,11 +141,11 @@ def access(options: Options) -> list[JsonObject]:
         ),
     ]
     if options.namespaces:
-        objects += _bound("ClusterRole", MANAGER, cluster_rules(options), namespace)
+        objects += bound("ClusterRole", MANAGER, cluster_rules(options), namespace)
         for one in options.namespaces:
-            objects += _bound("Role", MANAGER, workload_rules(options), namespace, one)
+            objects += bound("Role", MANAGER, workload_rules(options), namespace, one)
     else:
-        objects += _bound("ClusterRole", MANAGER, [*workload_rules(options), *cluster_rules(options)], namespace)
+        objects += bound("ClusterRole", MANAGER, [*workload_rules(options), *cluster_rules(options)], namespace)
     return [*objects, *people()]
 
 
@@ -155,8 +155,8 @@ def gang_access(options: Options) -> list[JsonObject]:
     if not rules:
         return []
     if not options.namespaces:
-        return _bound("ClusterRole", GANGS, rules, options.namespace)
-    return [found for one in options.namespaces for found in _bound("Role", GANGS, rules, options.namespace, one)]
+        return bound("ClusterRole", GANGS, rules, options.namespace)
+    return [found for one in options.namespaces for found in bound("Role", GANGS, rules, options.namespace, one)]
 
 
 def people() -> list[JsonObject]:
@@ -190,15 +190,21 @@ def _role(
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "rules": rules}
 
 
-def _bound(
-    kind: str, name: str, rules: list[JsonObject], account_namespace: str, namespace: str = ""
+def bound(
+    kind: str,
+    name: str,
+    rules: list[JsonObject],
+    account_namespace: str,
+    namespace: str = "",
+    *,
+    account: str = ACCOUNT,
 ) -> list[JsonObject]:
-    """A role and its binding to the operator's service account."""
+    """A role and its binding to a service account, by default that of the operator."""
     binding: JsonObject = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": f"{kind}Binding",
         "metadata": _metadata(f"{name}binding", namespace),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": account_namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": account_namespace}],
     }
     return [_role(kind, name, rules, namespace), binding]

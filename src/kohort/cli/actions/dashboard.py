@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -12,6 +13,8 @@ from kohort.dashboard.server import LOOPBACK, Settings
 from kohort.kube.client import Client
 from kohort.kube.transport import HttpsTransport
 
+LOOPBACK_ADDRESSES: Final = ("127.0.0.1", "localhost", "::1")
+
 
 async def serve(
     client: Client,
@@ -20,11 +23,20 @@ async def serve(
     port: int,
     auth: str,
     allowed_hosts: Sequence[str],
+    *,
     allow_actions: bool,
+    namespaces: tuple[str, ...],
 ) -> int:
+    if auth == "link" and host not in LOOPBACK_ADDRESSES:
+        raise Refusal(
+            f"--host {host}: with a one-time link the dashboard acts as you, so it listens on a loopback address only; "
+            "for others, use --auth token behind something that brings TLS"
+        )
     settings = Settings((*LOOPBACK, *(one.lower() for one in allowed_hosts)), allow_actions)
     transport = client.transport
     connection = transport.connection if isinstance(transport, HttpsTransport) and auth == "token" else None
+    if auth == "token" and connection is None:
+        raise Refusal("--auth token needs a connection to an API server")
     base = f"http://{_reachable(host)}"
 
     def used(link: str) -> None:
@@ -32,7 +44,14 @@ async def serve(
 
     try:
         async with running(
-            client, (host, port), settings, CliCommands(), namespace=namespace, tokens_of=connection, link_used=used
+            client,
+            (host, port),
+            settings,
+            CliCommands(),
+            namespace=namespace,
+            namespaces=namespaces,
+            tokens_of=connection,
+            link_used=used,
         ) as found:
             port = found.port
             link = found.link()
