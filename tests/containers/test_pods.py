@@ -1,8 +1,14 @@
 """Pods in containerd: images, commands, logs, exit codes, exec, restarts."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 from tests.containers.cluster import ContainerCluster, state_of, status_of
-from tests.containers.containerd import Containerd, image_archive
+from tests.containers.containerd import SANDBOX_IMAGE, Containerd, image_archive
+
+from kohort.node import stale_state_cleanup
+from kohort.node.runtimes.interface import STDIN, STDOUT
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(180)]
 
@@ -115,3 +121,53 @@ async def test_lines_longer_than_the_runtime_keeps_together_are_put_together(clu
         await cluster.create("a", {"command": ["sh", "-c", script]}, restartPolicy="Never")
         await cluster.until("a", lambda pod: pod["status"].get("phase") == "Succeeded")
         assert await cluster.log("a") == "x" * 50000 + "\nno newline"
+
+
+async def test_a_client_attaches_to_the_streams_of_a_container(cluster: ContainerCluster) -> None:
+    async with cluster.node() as agent:
+        await cluster.run("a", {"command": ["sh", "-c", "while read x; do echo got $x; done"], "stdin": True})
+        record = agent.pods.find("default", "a")
+        assert record is not None
+        instance = record.runs["c"].instance
+        assert instance is not None
+        session = await agent.runtime.attach(instance.id)
+        await session.write(STDIN, b"hello\n")
+        async with asyncio.timeout(30):
+            assert await session.read() == (STDOUT, b"got hello\n")
+        await session.close()
+
+
+async def test_a_killed_agent_leaves_pods_that_can_be_ended_without_one(
+    cluster: ContainerCluster, containerd: Containerd, tmp_path: Path
+) -> None:
+    """What `kohort down` does."""
+    async with cluster.node(stop_pods=False):
+        await cluster.run("a")
+        await cluster.create("b", {"command": ["true"]}, restartPolicy="Never")
+        await cluster.until("b", lambda pod: pod["status"].get("phase") == "Succeeded")
+    assert await stale_state_cleanup.end(tmp_path / "node") == 1
+    assert containerd.ctr("containers", "ls", "-q") == ""
+
+
+async def test_unused_images_are_removed_and_used_ones_kept(
+    cluster: ContainerCluster, containerd: Containerd, registry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kohort.node.runtimes.cri import image_removal
+    from kohort.node.runtimes.cri.client import CriClient
+
+    name = containerd.push(registry, "test/unused:1", image_archive("x:1", command=["true"], mark="unused"))
+    async with cluster.node():
+        await cluster.run("a")
+        await cluster.create("b", {"image": name}, restartPolicy="Never")
+        await cluster.until("b", lambda pod: pod["status"].get("phase") == "Succeeded")
+        await cluster.delete("b")
+        client = CriClient(containerd.socket)
+        removal = image_removal.ImageRemoval(client)
+        assert await removal.remove_unused() == [], "the disk is not full, or they are too young"
+        monkeypatch.setattr(image_removal, "excess_bytes", lambda capacity, available: capacity)
+        monkeypatch.setattr(image_removal, "LEAST_AGE", 0.0)
+        assert await removal.remove_unused() != []
+        await client.close()
+        images = containerd.ctr("images", "ls", "-q")
+        assert name not in images and cluster.image in images and SANDBOX_IMAGE in images
+        assert await cluster.shell("a", "cat /mark") == "one"

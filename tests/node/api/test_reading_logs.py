@@ -91,3 +91,13 @@ def test_a_limit_counts_bytes(tmp_path: Path) -> None:
 def test_last_words_keep_their_carriage_returns(tmp_path: Path) -> None:
     path = written(tmp_path / "0.log", b"first\nbar 1%\rbar 2%\nfailed\n")
     assert last_lines(path.read_bytes(), 2) == b"bar 1%\rbar 2%\nfailed"
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-01-01T02:00:00.5+02:00", "2026-01-01T00:00:00.500000000Z", "2025-12-31T19:00:00.5-05:00"]
+)
+def test_times_of_other_writers_have_zones_and_any_number_of_digits(tmp_path: Path, time: str) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(f"{time} stdout F a line\n{time} stdout P:more a part\n".encode())
+    assert read(path, LogOptions(since="2026-01-01T00:00:00Z")) == b"a line\na part"
+    assert read(path, LogOptions(since="2026-01-01T00:00:01Z")) == b""

@@ -5,6 +5,7 @@ import io
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,7 +39,7 @@ class Line(msgspec.Struct, frozen=True):
         if len(parts) != 4:
             return None
         time, stream, tag, text = parts
-        return Line(time.decode(), stream.decode(), tag != b"P", text)
+        return Line(time.decode(), stream.decode(), tag.partition(b":")[0] != b"P", text)
 
 
 async def read_log(path: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncIterator[bytes]:
@@ -97,9 +98,17 @@ def _selected(lines: Iterator[Line | None], options: LogOptions) -> Iterator[Lin
     for line in lines:
         if line is None or (options.stream != "All" and line.stream != options.stream.lower()):
             continue
-        if since is not None and clock.parse_time(line.time[:26].rstrip("Z") + "+00:00").timestamp() < since:
+        if since is not None and _seconds(line.time) < since:
             continue
         yield line
+
+
+def _seconds(time: str) -> float:
+    """Container runtimes write times of the machine's zone, with as many digits as are needed; 0 for anything else."""
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def _tail(lines: list[Line], wanted: int | None) -> Iterator[Line]:

@@ -33,7 +33,7 @@ class Code(IntEnum):
     UNAUTHENTICATED = 16
 
 
-class RpcError(Exception):
+class RpcError(OSError):
     """A call has failed: `code` says how, `detail` is the text of the side that failed it."""
 
     def __init__(self, code: Code, detail: str, method: str = "") -> None:

@@ -203,11 +203,17 @@ class _Config(msgspec.Struct, frozen=True):
 
     cni: _Cni = _Cni()
     containerd: _Containerd = _Containerd()
+    sandbox_image: str = msgspec.field(default="", name="sandboxImage")
 
     @property
     def uses_systemd(self) -> bool:
         chosen = self.containerd.runtimes.get(self.containerd.default_runtime)
         return chosen is not None and bool((chosen.options or {}).get("SystemdCgroup"))
+
+
+def sandbox_image(info: "dict[str, str]") -> str:
+    """The image of sandboxes, from the verbose status of a runtime that says it; newer ones pin it instead."""
+    return _config(info).sandbox_image
 
 
 def _config(info: "dict[str, str]") -> _Config:

@@ -20,7 +20,7 @@ import contextlib
 import math
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -38,6 +38,7 @@ from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import SANDBOX_SECONDS, SECONDS, CriClient, Unsupported
 from kohort.node.runtimes.cri.cni import CniServer
 from kohort.node.runtimes.cri.image_pulls import RegistryImages
+from kohort.node.runtimes.cri.image_removal import ImageRemoval
 from kohort.node.runtimes.interface import (
     CANNOT_RUN,
     CannotCreate,
@@ -59,6 +60,7 @@ RETRY_SECONDS: Final = 1.0
 SHORTEST_WAIT, LONGEST_WAIT = 0.1, 3.0
 """Before another attempt to reach a runtime that does not answer."""
 ROTATION_SECONDS: Final = 10.0
+CLEARING_SECONDS: Final = 60.0
 LONGEST_OUTPUT: Final = 10240
 _log = Log(part="node")
 
@@ -175,14 +177,14 @@ class CriRuntime:
             self._containers.pop(id, None)
 
     async def pods(self) -> set[str]:
-        return {each.labels[configuration.POD_UID] for each in await self._list_sandboxes()}
+        return {_pod_uid(each) for each in await self._list_sandboxes()}
 
     async def _stop_sandbox(self, id: str) -> None:
         await self._client.call_unless_gone(cri.STOP_POD_SANDBOX, cri.StopPodSandboxRequest(id))
 
     async def _sandboxes_of(self, uid: str) -> list[cri.PodSandbox]:
         with _ignored("the sandboxes of a pod could not be listed", uid):
-            return [each for each in await self._list_sandboxes() if each.labels[configuration.POD_UID] == uid]
+            return [each for each in await self._list_sandboxes() if _pod_uid(each) == uid]
         return []
 
     # Containers
@@ -192,12 +194,9 @@ class CriRuntime:
         if not self._tasks:
             if self._networks is not None:
                 await self._networks.start()
-            self._tasks = [
-                asyncio.create_task(self._watch(), name="cri-lists"),
-                asyncio.create_task(self._follow_events(), name="cri-events"),
-                asyncio.create_task(self._rotate_logs(), name="cri-logs"),
-                asyncio.create_task(self._check_health(), name="cri-health"),
-            ]
+            removal = ImageRemoval(self._client).run
+            loops = (self._watch, self._follow_events, self._rotate_logs, self._clear_up, self._check_health, removal)
+            self._tasks = [asyncio.create_task(_kept_running(each), name=f"cri{each.__name__}") for each in loops]
         return {id: each.instance for id, each in self._containers.items()}
 
     async def start(self, launch: Launch) -> Instance:
@@ -405,7 +404,7 @@ class CriRuntime:
     async def _relist_sandboxes(self) -> None:
         newest: dict[str, _Sandbox] = {}
         for each in await self._list_sandboxes():
-            uid, attempt = each.labels[configuration.POD_UID], each.metadata.attempt if each.metadata else 0
+            uid, attempt = _pod_uid(each), each.metadata.attempt if each.metadata else 0
             if uid not in newest or attempt > newest[uid].attempt:
                 newest[uid] = _Sandbox(each.id, attempt, each.state == cri.PodSandboxState.READY)
         lost = [
@@ -492,6 +491,23 @@ class CriRuntime:
                 with container_logs.set_aside(path), _ignored("a log file could not be rotated", key):
                     await self._client.call(cri.REOPEN_CONTAINER_LOG, cri.ReopenContainerLogRequest(each.id))
 
+    async def _clear_up(self) -> None:
+        """Remove sandboxes that newer ones have replaced, once no container refers to them: statuses and logs of ended
+        containers are kept for a while."""
+        while True:
+            await asyncio.sleep(CLEARING_SECONDS)
+            with _ignored("sandboxes could not be cleared up", self._node):
+                await self.clear_up()
+
+    async def clear_up(self) -> None:
+        """Raises RpcError."""
+        used = {each.pod_sandbox_id for each in await self._list_containers()}
+        newest = {each.id for each in self._sandboxes.values()}
+        for each in await self._list_sandboxes():
+            if each.id not in used | newest and each.state != cri.PodSandboxState.READY:
+                await self._stop_sandbox(each.id)
+                await self._client.call_unless_gone(cri.REMOVE_POD_SANDBOX, cri.RemovePodSandboxRequest(each.id))
+
     async def _check_health(self) -> None:
         while True:
             try:
@@ -557,6 +573,21 @@ def _lost(instance: Instance) -> Instance:
 def _time(nanoseconds: int) -> str:
     moment = datetime.fromtimestamp(nanoseconds / 1e9, UTC)
     return clock.format_time(moment.replace(microsecond=0)) if nanoseconds > 0 else ""
+
+
+def _pod_uid(sandbox: cri.PodSandbox) -> str:
+    return sandbox.labels.get(configuration.POD_UID, "")
+
+
+async def _kept_running(loop: Callable[[], Awaitable[None]]) -> None:
+    """A loop must survive what it was not written for."""
+    while True:
+        try:
+            await loop()
+            return
+        except Exception as problem:
+            _log.error("a loop of the container runtime failed", loop=loop.__name__, problem=repr(problem))
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 class _ignored(contextlib.AbstractContextManager[None]):

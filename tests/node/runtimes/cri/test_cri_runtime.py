@@ -1,0 +1,453 @@
+"""`CriRuntime` with a runtime in the test process, on virtual time."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from tests.node.runtimes.cri.fake_runtime import FakeRuntime
+
+from kohort.kube.errors import ApiError
+from kohort.node.grpc.status import Code, RpcError
+from kohort.node.images import NoImage
+from kohort.node.runtimes.cri import messages as cri
+from kohort.node.runtimes.cri.client import CriClient, Unsupported
+from kohort.node.runtimes.cri.discovery import CannotUseRuntime, choose, examine, parse_endpoint
+from kohort.node.runtimes.cri.image_pulls import RegistryImages
+from kohort.node.runtimes.cri.runtime import CriRuntime
+from kohort.node.runtimes.interface import (
+    CannotCreate,
+    CannotStart,
+    ImageBeingPulled,
+    ImageRequest,
+    Instance,
+    Launch,
+    PodSandboxSpec,
+)
+from kohort.objects.core import Secret
+from kohort.objects.meta import ObjectMeta
+from kohort.objects.node_pods import NodeContainer, NodePod
+from kohort.resources import CgroupValues
+from kohort.testing import virtual_time
+
+Program = Callable[[FakeRuntime, CriRuntime], Awaitable[None]]
+
+
+async def no_secrets(namespace: str, name: str) -> Secret | None:
+    return None
+
+
+def connected(socket: Path, node: str = "node-1") -> CriRuntime:
+    client = CriClient(socket)
+    return CriRuntime(client, node, "fake", "1.0", RegistryImages(client, no_secrets))
+
+
+@contextlib.asynccontextmanager
+async def pair(tmp_path: Path, *, events: bool = False) -> AsyncIterator[tuple[FakeRuntime, CriRuntime]]:
+    fake = FakeRuntime(tmp_path / "s", events=events)
+    await fake.start()
+    runtime = connected(fake.socket)
+    await runtime.instances()
+    try:
+        yield fake, runtime
+    finally:
+        await runtime.close(stop=False)
+        await fake.stop()
+
+
+def run(program: Program, tmp_path: Path, *, events: bool = False) -> None:
+    async def main() -> None:
+        async with pair(tmp_path, events=events) as (fake, runtime):
+            await program(fake, runtime)
+
+    virtual_time.run(main())
+
+
+def spec(tmp_path: Path, uid: str = "u1") -> PodSandboxSpec:
+    return PodSandboxSpec(uid, "web", "default", log_directory=str(tmp_path / "logs" / uid))
+
+
+def launch(tmp_path: Path, id: str = "u1_c_0", program: str = "serve") -> Launch:
+    uid, name, attempt = id.split("_")
+    return Launch(id, (program,), log=str(tmp_path / "logs" / uid / name / f"{attempt}.log"), image="sha256:1")
+
+
+def ends(runtime: CriRuntime) -> list[Instance]:
+    found: list[Instance] = []
+    runtime.on_exit(found.append)
+    return found
+
+
+def test_a_pod_from_its_sandbox_to_its_removal(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        await runtime.prepare_pod(spec(tmp_path))
+        await runtime.prepare_pod(spec(tmp_path))
+        assert fake.calls.count("RunPodSandbox") == 1, "a sandbox that is ready is kept"
+        instance = await runtime.start(launch(tmp_path))
+        assert instance.running and fake.running() == ["c/0"]
+        assert await runtime.instances() == {"u1_c_0": instance}
+        assert runtime.cgroup_name("u1", "c") == instance.runtime_id
+        await runtime.stop("u1_c_0", grace=30.0)
+        assert (await runtime.instances())["u1_c_0"].exit_code == 143
+        await runtime.stop_pod("u1")
+        await runtime.remove_pod("u1")
+        assert (fake.sandboxes, fake.containers, await runtime.instances()) == ({}, {}, {})
+
+    run(program, tmp_path)
+
+
+@pytest.mark.parametrize("events", [False, True])
+def test_ends_are_reported_once_with_or_without_events(tmp_path: Path, events: bool) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        seen = ends(runtime)
+        await runtime.prepare_pod(spec(tmp_path))
+        for name, code, reason in (("a", 0, ""), ("b", 7, ""), ("c", 3, "OOMKilled")):
+            await runtime.start(launch(tmp_path, f"u1_{name}_0"))
+            begun = asyncio.get_running_loop().time()
+            fake.end(name, code, reason)
+            while not seen or seen[-1].id != f"u1_{name}_0":  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert asyncio.get_running_loop().time() - begun < (0.1 if events else 1.5)
+        await asyncio.sleep(60)
+        assert [(each.exit_code, each.oom_killed) for each in seen] == [(0, False), (7, False), (3, True)]
+
+    run(program, tmp_path, events=events)
+
+
+def test_a_container_that_is_gone_is_lost(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        seen = ends(runtime)
+        await runtime.prepare_pod(spec(tmp_path))
+        await runtime.start(launch(tmp_path))
+        fake.containers.clear()
+        await asyncio.sleep(5)
+        assert [(each.exit_code, each.lost) for each in seen] == [(137, True)]
+
+    run(program, tmp_path)
+
+
+def test_a_program_that_cannot_be_run_has_ended(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        fake.cannot_run["nothing"] = "executable file not found"
+        await runtime.prepare_pod(spec(tmp_path))
+        found = await runtime.start(launch(tmp_path, program="nothing"))
+        assert (found.exit_code, found.running) == (128, False) and found.problem
+
+    run(program, tmp_path)
+
+
+@pytest.mark.parametrize("method", ["RunPodSandbox", "CreateContainer", "StartContainer"])
+def test_a_lost_answer_makes_no_second_container(tmp_path: Path, method: str) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        fake.lost_answers.add(method)
+        await runtime.prepare_pod(spec(tmp_path))
+        instance = await runtime.start(launch(tmp_path))
+        assert instance.running and fake.running() == ["c/0"] and len(fake.containers) == len(fake.sandboxes) == 1
+
+    run(program, tmp_path)
+
+
+@pytest.mark.parametrize("method", ["CreateContainer", "StartContainer", "ContainerStatus"])
+def test_an_agent_that_dies_during_a_start_leaves_a_start_to_the_next_one(tmp_path: Path, method: str) -> None:
+    """Before the call has an effect, and after it."""
+
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        await runtime.prepare_pod(spec(tmp_path))
+        fake.broken[method] = RpcError(Code.ABORTED, "killed")
+        with contextlib.suppress(CannotStart, RpcError):
+            await runtime.start(launch(tmp_path))
+        successor = connected(fake.socket)
+        known = await successor.instances()
+        await successor.prepare_pod(spec(tmp_path))
+        if not known:
+            await successor.start(launch(tmp_path))
+        assert fake.running() == ["c/0"] and len(fake.containers) == len(fake.sandboxes) == 1
+        assert list(await successor.instances()) == ["u1_c_0"]
+        await successor.close(stop=False)
+
+    run(program, tmp_path)
+
+
+def test_a_container_that_cannot_be_made(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        await runtime.prepare_pod(spec(tmp_path))
+        fake.broken["CreateContainer"] = RpcError(Code.UNKNOWN, "no such device")
+        with pytest.raises(CannotCreate, match="no such device"):
+            await runtime.start(launch(tmp_path))
+        fake.broken["RunPodSandbox"] = RpcError(Code.UNKNOWN, "no network")
+        with pytest.raises(CannotStart, match="failed to create pod sandbox: no network"):
+            await runtime.prepare_pod(spec(tmp_path, "u2"))
+
+    run(program, tmp_path)
+
+
+def test_a_sandbox_that_ends_is_reported_and_made_anew(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        lost: list[str] = []
+        runtime.on_sandbox_lost(lost.append)
+        await runtime.prepare_pod(spec(tmp_path))
+        await runtime.start(launch(tmp_path))
+        next(iter(fake.sandboxes.values())).state = cri.PodSandboxState.NOT_READY
+        await asyncio.sleep(5)
+        assert lost == ["u1"] and fake.running() == ["c/0"], "containers run on without it"
+        await runtime.stop_pod("u1")
+        await runtime.prepare_pod(spec(tmp_path))
+        attempts = [each.config.metadata.attempt for each in fake.sandboxes.values() if each.config.metadata]
+        assert attempts == [0, 1] and fake.running() == []
+        await runtime.start(launch(tmp_path, "u1_c_1"))
+        await runtime.clear_up()
+        assert len(fake.sandboxes) == 2, "an ended container is kept in it"
+        await runtime.remove("u1_c_0")
+        await runtime.clear_up()
+        assert len(fake.sandboxes) == 1
+
+    run(program, tmp_path)
+
+
+def test_what_belongs_to_others_is_not_touched(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        other = connected(fake.socket, "node-2")
+        await other.instances()
+        await other.prepare_pod(spec(tmp_path, "u2"))
+        await other.start(launch(tmp_path, "u2_c_0"))
+        assert await runtime.instances() == {} and await runtime.pods() == set()
+        await runtime.remove_pod("u2")
+        await runtime.clear_up()
+        assert fake.running() == ["c/0"]
+        await other.close(stop=True)
+        assert fake.running() == []
+
+    run(program, tmp_path)
+
+
+def test_a_runtime_that_is_away_for_a_while(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        seen, problems = ends(runtime), []
+        runtime.on_change(lambda: problems.append(runtime.problem))
+        await runtime.prepare_pod(spec(tmp_path))
+        await runtime.start(launch(tmp_path))
+        await runtime.start(launch(tmp_path, "u1_d_0"))
+        await fake.stop()
+        await asyncio.sleep(30)
+        assert "container runtime is down" in runtime.problem and seen == []
+        fake.end("d", 9)
+        await fake.start()
+        await asyncio.sleep(30)
+        assert runtime.problem == "" and [each.exit_code for each in seen] == [9]
+        assert fake.running() == ["c/0"] and len(problems) == 2
+
+    run(program, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "problem"),
+    [
+        ((), "RuntimeReady is not reported"),
+        ((cri.RuntimeCondition("RuntimeReady", False, "Broken", "no shim"),), "reason:Broken message:no shim"),
+        ((cri.RuntimeCondition("RuntimeReady", True), cri.RuntimeCondition("Strange", False)), ""),
+    ],
+)
+def test_conditions_of_the_runtime(tmp_path: Path, conditions: tuple[cri.RuntimeCondition, ...], problem: str) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        fake.conditions = conditions
+        await asyncio.sleep(20)
+        assert problem in runtime.problem and bool(problem) == bool(runtime.problem)
+
+    run(program, tmp_path)
+
+
+def test_a_container_that_ignores_signals_is_killed_and_sooner_if_asked(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        fake.ignores_signals.add("c")
+        await runtime.prepare_pod(spec(tmp_path))
+        await runtime.start(launch(tmp_path))
+        first = asyncio.create_task(runtime.stop("u1_c_0", grace=1000.0))
+        await asyncio.sleep(1)
+        await runtime.stop("u1_c_0", grace=0.0)
+        await first
+        assert (await runtime.instances())["u1_c_0"].exit_code == 137
+        assert asyncio.get_running_loop().time() < 10
+
+    run(program, tmp_path)
+
+
+def test_a_stop_outlasts_a_restart_of_the_runtime(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        await runtime.prepare_pod(spec(tmp_path))
+        await runtime.start(launch(tmp_path))
+        await fake.stop()
+        stopping = asyncio.create_task(runtime.stop("u1_c_0", grace=30.0))
+        await asyncio.sleep(10)
+        assert not stopping.done()
+        await fake.start()
+        await stopping
+        assert fake.running() == []
+
+    run(program, tmp_path)
+
+
+def test_commands_and_resizes(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        await runtime.prepare_pod(spec(tmp_path))
+        await runtime.start(launch(tmp_path))
+        assert await runtime.run_command("u1_c_0", Launch("x", ("fail",))) == (3, b"outerr")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(runtime.run_command("u1_c_0", Launch("x", ("wait",))), 5)
+        await runtime.resize("u1", "c", CgroupValues(17, 20000, 100000, 64 << 20))
+        sent = fake.updates[0].linux
+        assert sent is not None and (sent.cpu_quota, sent.memory_limit_in_bytes) == (20000, 64 << 20)
+        await runtime.resize_pod("u1", CgroupValues(17))  # this runtime does not have the method
+        with pytest.raises(OSError, match='container "d" does not run'):
+            await runtime.resize("u1", "d", CgroupValues())
+        fake.broken["UpdateContainerResources"] = RpcError(Code.UNKNOWN, "write memory.max: busy")
+        with pytest.raises(OSError, match="busy"):
+            await runtime.resize("u1", "c", CgroupValues())
+
+    run(program, tmp_path)
+
+
+def test_a_method_that_is_missing_is_asked_for_once(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        client = CriClient(fake.socket)
+        for _ in range(3):
+            with pytest.raises(Unsupported):
+                await client.call(cri.REOPEN_CONTAINER_LOG, cri.ReopenContainerLogRequest("x"))
+        fake.broken["ExecSync"] = RpcError(Code.UNKNOWN, "ExecSync: not implemented")
+        before = fake.calls.count("ExecSync")
+        for _ in range(3):
+            with pytest.raises(Unsupported):
+                await client.call(cri.EXEC_SYNC, cri.ExecSyncRequest("x", ("true",)))
+        assert fake.calls.count("ExecSync") == before + 1
+        await client.close()
+
+    run(program, tmp_path)
+
+
+# Images
+
+
+class Puller:
+    """Containers that want images, and what they were told."""
+
+    def __init__(self, images: RegistryImages) -> None:
+        self.images = images
+        self.events: list[tuple[str, str]] = []
+        self.woken = asyncio.Event()
+
+    def request(self, image: str, policy: str = "", attempt: int = 0, uid: str = "u1") -> ImageRequest:
+        pod = NodePod(metadata=ObjectMeta(name="web", namespace="default", uid=uid))
+        container = NodeContainer(name="c", image=image, image_pull_policy=policy)
+        return ImageRequest(
+            pod, container, attempt, lambda kind, reason, text: self.events.append((reason, text)), self.woken.set
+        )
+
+    async def ensure(self, request: ImageRequest) -> str:
+        """As a pod worker does: again whenever it is woken."""
+        while True:
+            self.woken.clear()
+            try:
+                return (await self.images.ensure(request)).reference
+            except ImageBeingPulled:
+                await self.woken.wait()
+
+
+def with_images(program: Callable[[FakeRuntime, Puller], Awaitable[None]], tmp_path: Path) -> None:
+    async def main(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        assert isinstance(runtime.images, RegistryImages)
+        await program(fake, Puller(runtime.images))
+
+    run(main, tmp_path)
+
+
+APP, OTHER = cri.Image("sha256:a", size=5), cri.Image("sha256:b")
+
+
+@pytest.mark.parametrize(
+    ("image", "policy", "present", "pulled", "found"),
+    [
+        ("app:1", "", False, 1, "sha256:a"),
+        ("app:1", "", True, 0, "sha256:a"),
+        ("app:1", "IfNotPresent", True, 0, "sha256:a"),
+        ("app:1", "Always", True, 1, "sha256:a"),
+        ("app", "", True, 1, "sha256:a"),
+        ("app", "IfNotPresent", True, 0, "sha256:a"),
+        ("app:1", "Never", True, 0, "sha256:a"),
+        ("app:1", "Never", False, 0, "ErrImageNeverPull"),
+        ("missing:1", "", False, 1, "ErrImagePull"),
+        ("NO:NAME", "", False, 0, "InvalidImageName"),
+    ],
+)
+def test_policies(tmp_path: Path, image: str, policy: str, present: bool, pulled: int, found: str) -> None:
+    async def program(fake: FakeRuntime, puller: Puller) -> None:
+        for name in ("docker.io/library/app:1", "docker.io/library/app:latest"):
+            fake.registry[name] = APP
+            if present:
+                fake.images[name] = APP
+        try:
+            outcome = await puller.ensure(puller.request(image, policy))
+        except NoImage as problem:
+            outcome = problem.reason
+        assert (outcome, len(fake.pulls)) == (found, pulled)
+
+    with_images(program, tmp_path)
+
+
+def test_pods_share_a_pull_and_three_images_come_at_once(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, puller: Puller) -> None:
+        fake.pull_time = 10.0
+        fake.registry = {f"r.example/{name}:1": cri.Image(f"sha256:{name}") for name in "abcd"}
+        images = [*"aabcd"]
+        pullers = [Puller(puller.images) for _ in images]
+        wanted = [
+            each.ensure(each.request(f"r.example/{name}:1", uid=f"u{number}"))
+            for number, (each, name) in enumerate(zip(pullers, images, strict=True))
+        ]
+        assert await asyncio.gather(*wanted) == [f"sha256:{name}" for name in images]
+        assert len(fake.pulls) == 4 and asyncio.get_running_loop().time() == pytest.approx(20, abs=1)
+        assert [reason for reason, _ in pullers[0].events] == ["Pulling", "Pulled"]
+
+    with_images(program, tmp_path)
+
+
+def test_an_image_that_cannot_be_looked_up(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, puller: Puller) -> None:
+        fake.broken["ImageStatus"] = RpcError(Code.UNKNOWN, "database is broken")
+        with pytest.raises(NoImage, match="database is broken") as caught:
+            await puller.ensure(puller.request("app:1"))
+        assert caught.value.reason == "ImageInspectError"
+
+    with_images(program, tmp_path)
+
+
+# Discovery
+
+
+def test_a_runtime_is_examined_before_it_is_used(tmp_path: Path) -> None:
+    async def main() -> None:
+        with pytest.raises(CannotUseRuntime, match="cannot connect"):
+            await examine(tmp_path / "s")
+        fake = FakeRuntime(tmp_path / "s")
+        await fake.start()
+        facts = await examine(tmp_path / "s")
+        assert (facts.name, facts.version) == ("fake", "1.0")
+        choice = await choose("cri", f"unix://{tmp_path}/s", tmp_path / "node")
+        assert choice.runtime == facts and "containers run in fake 1.0" in choice.note
+        fake.broken["Version"] = RpcError(Code.UNIMPLEMENTED, "unknown service runtime.v1.RuntimeService")
+        with pytest.raises(CannotUseRuntime, match="disabled_plugins"):
+            await choose("auto", f"unix://{tmp_path}/s", tmp_path / "node")
+        assert (await choose("process", "", tmp_path / "node")).runtime is None
+        await fake.stop()
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize("text", ["", "containerd.sock", "tcp://127.0.0.1:1", "unix://relative", "http://x/y"])
+def test_endpoints_that_are_not_sockets(text: str) -> None:
+    with pytest.raises(CannotUseRuntime, match="write unix:///PATH"):
+        parse_endpoint(text)
+
+
+def test_errors_of_calls_are_errors_of_input_and_output() -> None:
+    """What the agent survives when a file cannot be written, it survives when the runtime does not answer."""
+    assert issubclass(RpcError, OSError) and not issubclass(RpcError, ApiError)
