@@ -1,58 +1,64 @@
-"""Causes why a container does not run, from its status; and containers that restarted recently."""
+"""Why a container does not run, from its status; and containers that restarted recently."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from kohort.inspection.advice import Advice, Command, Verb
+from kohort.inspection.advice import Command, Verb
 from kohort.inspection.cause import CauseKind
+from kohort.inspection.messages import CREATION_PROBLEMS, restart_words
 from kohort.inspection.pod_context import PodContext
+from kohort.inspection.problems import (
+    ContainerCannotStart,
+    ContainerCrashes,
+    ContainerEnded,
+    ContainerExit,
+    ContainerNotCreated,
+    ContainerWaits,
+    ImageNotThere,
+    Problem,
+)
 from kohort.kube.clock import parse_time
 from kohort.objects.core import ContainerStatus, Pod
-from kohort.objects.pods import ContainerStateTerminated
+from kohort.objects.pods import ContainerStateTerminated, ContainerStateWaiting
 
 _PULLING: Final = frozenset({"ErrImagePull", "ImagePullBackOff"})
 """One problem: the first during a pull, the second between two pulls."""
 _IMAGE: Final = frozenset({*_PULLING, "InvalidImageName", "ErrImageNeverPull"})
-_START: Final = "correct the command, the working directory or the mounts of this container in the template"
-_HOOK: Final = "correct the lifecycle hook of this container in the template"
-_CONFIGURATION: Final[Mapping[str, str]] = {
-    "CreateContainerConfigError": "create the ConfigMap or Secret that is missing, or correct the template",
-    "CreateContainerError": _START,
-    "RunContainerError": _START,
-    "PreStartHookError": _HOOK,
-    "PostStartHookError": _HOOK,
-}
 _NEVER_RAN: Final = frozenset({"StartError", "ContainerCannotRun"})
 _ORDINARY: Final = frozenset({"", "PodInitializing", "ContainerCreating"})
 RECENTLY: Final = timedelta(minutes=10)
 
 
-def container_cause(status: ContainerStatus, pod: Pod, context: PodContext) -> tuple[CauseKind, str, Advice] | None:
-    """(kind, what was found, what to do)"""
-    waiting, name = status.state.waiting, f"container {status.name}"
-    logs = Advice("{}", (_logs(pod, context),))
-    if waiting is not None and waiting.reason in _IMAGE:
-        text = _of_image(_image(pod, status), waiting.reason, context)
-        return CauseKind.IMAGE, text, Advice("correct the image in the template, or its imagePullSecrets")
-    if waiting is not None and waiting.reason in _CONFIGURATION:
-        text = f"{name}: {waiting.reason}" + (f": {waiting.message}" * bool(waiting.message))
-        return CauseKind.CONFIGURATION, text, Advice(_CONFIGURATION[waiting.reason])
-    ended = status.last_state.terminated
-    if waiting is not None and waiting.reason == "CrashLoopBackOff":
-        if ended is not None and ended.reason in _NEVER_RAN:
-            return CauseKind.CONFIGURATION, f"{name} cannot be started{_reason_and_message(ended)}", Advice(_START)
-        before = Advice("{}", (_logs(pod, context, "--previous"),))
-        return CauseKind.CRASH, f"{name} ends again and again{_last_exit(status)}", before
-    if waiting is not None and waiting.reason not in _ORDINARY:
-        text = f"{name}: {waiting.reason}" + (f": {waiting.message}" * bool(waiting.message))
-        look = f"kubectl -n {pod.metadata.namespace} describe pod {pod.metadata.name}"
-        return CauseKind.CONFIGURATION, text, Advice(look)
-    ended = status.state.terminated
+def container_problem(status: ContainerStatus, pod: Pod, context: PodContext) -> tuple[CauseKind, Problem] | None:
+    waiting, ended = status.state.waiting, status.state.terminated
+    if waiting is not None and (found := _waiting_problem(status, waiting, pod, context)):
+        return found
     if ended is not None and ended.reason in _NEVER_RAN:
-        return CauseKind.CONFIGURATION, f"{name} cannot be started{_reason_and_message(ended)}", Advice(_START)
+        return CauseKind.CONFIGURATION, ContainerCannotStart(status.name, _exit(ended))
     if ended is not None and ended.exit_code and pod.status.phase != "Succeeded":
-        return CauseKind.CRASH, f"{name} ended with code {ended.exit_code}{_reason_and_message(ended)}", logs
+        return CauseKind.CRASH, ContainerEnded(status.name, _exit(ended), _logs(pod, context))
+    return None
+
+
+def _waiting_problem(
+    status: ContainerStatus, waiting: ContainerStateWaiting, pod: Pod, context: PodContext
+) -> tuple[CauseKind, Problem] | None:
+    reason, name, ended = waiting.reason, status.name, status.last_state.terminated
+    if reason in _IMAGE:
+        return CauseKind.IMAGE, _image_problem(_image(pod, status), reason, context)
+    if reason in CREATION_PROBLEMS:
+        return CauseKind.CONFIGURATION, ContainerNotCreated(name, reason, waiting.message)
+    if reason == "CrashLoopBackOff" and ended is not None and ended.reason in _NEVER_RAN:
+        return CauseKind.CONFIGURATION, ContainerCannotStart(name, _exit(ended))
+    if reason == "CrashLoopBackOff":
+        exit = _exit(ended) if ended is not None else None
+        logs = _logs(pod, context, "--previous")
+        return CauseKind.CRASH, ContainerCrashes(name, status.restart_count, exit, logs)
+    if reason not in _ORDINARY:
+        metadata = pod.metadata
+        unknown = ContainerWaits(name, reason, waiting.message, metadata.name, metadata.namespace)
+        return CauseKind.CONFIGURATION, unknown
     return None
 
 
@@ -66,25 +72,23 @@ def restarts(context: PodContext, now: datetime) -> Iterator[str]:
             age = now - parse_time(ended.finished_at)
             if age > RECENTLY:
                 continue
-            times = "once" if status.restart_count == 1 else f"{status.restart_count} times"
-            text = f"{pod.metadata.name}: container {status.name} has restarted {times}, last"
-            ago = f"{max(0, int(age.total_seconds()))} s ago"
-            logs = _logs(pod, context, "--previous").text
-            yield f"{text} {ago} after code {ended.exit_code}{_reason_and_message(ended)} → {logs}"
+            seconds = max(0, int(age.total_seconds()))
+            logs = _logs(pod, context, "--previous")
+            yield restart_words(pod.metadata.name, status.name, status.restart_count, seconds, _exit(ended), logs)
 
 
 def _logs(pod: Pod, context: PodContext, *options: str) -> Command:
     return context.command(Verb.LOGS, "--pod", pod.metadata.name, *options)
 
 
-def _of_image(image: str, reason: str, context: PodContext) -> str:
-    """The same text for all pods that wait for an image, in any state of the pull, so that they are one cause."""
+def _image_problem(image: str, reason: str, context: PodContext) -> ImageNotThere:
+    """The same for all pods that wait for an image, in any state of the pull, so that they are one cause."""
     if reason not in _PULLING:
         message = next((text for found, text in _waiting_reasons(image, context) if found == reason and text), "")
-        return f"{reason} for {image}" + (f": {message}" * bool(message))
+        return ImageNotThere(image, reason, message)
     known = [(found, text) for found, text in _waiting_reasons(image, context) if found in _PULLING and text]
     known.sort(key=lambda one: one[0] != "ErrImagePull")  # ImagePullBackOff has no details
-    return f"cannot pull image {image}" + (f": {known[0][1]}" if known else "")
+    return ImageNotThere(image, "", known[0][1] if known else "")
 
 
 def _waiting_reasons(image: str, context: PodContext) -> Iterator[tuple[str, str]]:
@@ -101,14 +105,7 @@ def _image(pod: Pod, status: ContainerStatus) -> str:
     return written.get(status.name) or status.image
 
 
-def _last_exit(status: ContainerStatus) -> str:
-    ended = status.last_state.terminated
-    times = f", {status.restart_count} times" if status.restart_count else ""
-    return f"{times}; last with code {ended.exit_code}{_reason_and_message(ended)}" if ended is not None else times
-
-
-def _reason_and_message(ended: ContainerStateTerminated) -> str:
-    """The reason, where it adds to the exit code, and the last line of the message."""
-    reason = f" ({ended.reason})" if ended.reason not in ("", "Error", "Completed") else ""
+def _exit(ended: ContainerStateTerminated) -> ContainerExit:
     lines = ended.message.strip().splitlines()
-    return f"{reason}: {lines[-1].strip()}" if lines else reason
+    reason = ended.reason if ended.reason not in ("Error", "Completed") else ""
+    return ContainerExit(ended.exit_code, reason, lines[-1].strip() if lines else "")

@@ -1,10 +1,57 @@
 """The words for what this package decides: every sentence about a forecast or a cause is made here, from its type."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import Final
 
 from kohort.groups.resize.preflight import Refusal
 from kohort.groups.resize.record import ResizeRecord, RevertReason
+from kohort.inspection.advice import Advice, Command, Verb
+from kohort.inspection.cause import Cause, CauseKind
+from kohort.inspection.pod_context import PodContext
+from kohort.inspection.problems import (
+    ClaimNotBound,
+    ClaimState,
+    ContainerCannotStart,
+    ContainerCrashes,
+    ContainerEnded,
+    ContainerExit,
+    ContainerNotCreated,
+    ContainerWaits,
+    FitsNoNode,
+    HeldByGates,
+    HeldByPartition,
+    HeldWorkload,
+    ImageNotThere,
+    IsStarting,
+    LeaderMissing,
+    MountFails,
+    NodeHasNotBegun,
+    NotObserved,
+    NotReady,
+    NotScheduledYet,
+    NotUpdatedYet,
+    PlacementAdvice,
+    PodFailed,
+    PodsMissing,
+    Problem,
+    ReferencesUnusable,
+    RejectedByNode,
+    ReleaseMoment,
+    ReleaseUnderWay,
+    ReplicasMissing,
+    ReportedWaiting,
+    ResizeFails,
+    ResizePending,
+    RolloutPaused,
+    RouteNotServed,
+    ServiceTaken,
+    StepMovesRequests,
+    StepWaitsForApproval,
+    Terminating,
+    WaitsForLeader,
+    WriteRefused,
+)
 from kohort.inspection.readable_amounts import amount_text
 from kohort.inspection.resize_forecast import GroupReason, GroupWay, ResizeForecast, RoomShortage, Way
 from kohort.inspection.template_resize import BoundByPod, NoSuchContainer, RequestProblem, SharedTemplate
@@ -191,3 +238,299 @@ def quota_words() -> str:
 def conflict_words(fields: Sequence[str]) -> str:
     more = f" and {len(fields) - 1} more" if len(fields) > 1 else ""
     return f"{fields[0]}{more} differs from the template: it was changed on the pod itself, and is not overwritten"
+
+
+# Causes: what was found
+
+
+def problem_text(problem: Problem) -> str:
+    """What was found, in one sentence without the name of the object."""
+    match problem:
+        case RejectedByNode(reason, message):
+            return f"its node did not take it: {reason}: {message}"
+        case Terminating(seconds, finalizers):
+            parts = [f"grace period {seconds} s"] if seconds is not None else []
+            parts += [f"held by {', '.join(finalizers)}"] if finalizers else []
+            return f"terminating ({', '.join(parts)})" if parts else "terminating"
+        case ClaimNotBound():
+            return _claim_text(problem)
+        case HeldByGates(gates):
+            return f"held by scheduling gate{'' if len(gates) == 1 else 's'} {', '.join(gates)}"
+        case NotScheduledYet(scheduler):
+            return f"no node yet, {scheduler} has not looked at it"
+        case WaitsForLeader(leader):
+            return f"waits for leader {leader}"
+        case NodeHasNotBegun(node):
+            return f"node {node} has not begun with it"
+        case IsStarting(state):
+            return state
+        case ImageNotThere(image, reason, message):
+            subject = f"{reason} for {image}" if reason else f"cannot pull image {image}"
+            return _with_message(subject, message)
+        case ContainerNotCreated(container, reason, message) | ContainerWaits(container, reason, message):
+            return _with_message(f"container {container}: {reason}", message)
+        case ContainerCannotStart(container, exit):
+            return f"container {container} cannot be started{_exit_words(exit)}"
+        case ContainerCrashes(container, restarts, exit):
+            times = f", {restarts} times" if restarts else ""
+            last = f"; last with code {exit.code}{_exit_words(exit)}" if exit is not None else ""
+            return f"container {container} ends again and again{times}{last}"
+        case ContainerEnded(container, exit):
+            return f"container {container} ended with code {exit.code}{_exit_words(exit)}"
+        case PodFailed(reason, message):
+            return ": ".join(filter(None, (reason, message))) or "the pod failed"
+        case NotReady(containers, state, probe):
+            subject = f"running, but {', '.join(containers)} is not ready" if containers else state
+            return _with_message(subject, probe)
+        case ResizePending(reason, message):
+            return pod_resize_words(reason, message)
+        case ResizeFails(message):
+            return pod_resize_words("", message)
+        case MountFails(message) | FitsNoNode(message) | ReportedWaiting(_, message) | WriteRefused(message):
+            return message
+        case _:
+            return _problem_of_set(problem) or _problem_of_release(problem)
+
+
+def _claim_text(problem: ClaimNotBound) -> str:
+    match problem.state:
+        case ClaimState.MISSING:
+            return f"claim {problem.claim} does not exist"
+        case ClaimState.LOST:
+            return f"claim {problem.claim} has lost its volume"
+        case ClaimState.NOT_PROVISIONED:
+            kind = problem.storage_class or "none"
+            return f"claim {problem.claim} (storage class {kind}) is not bound: {problem.message}"
+        case ClaimState.WITHOUT_CLASS:
+            return f"claim {problem.claim} is {problem.phase or 'Pending'}: it names no storage class"
+
+
+def _with_message(subject: str, message: str) -> str:
+    return f"{subject}: {message}" if message else subject
+
+
+def _exit_words(exit: ContainerExit) -> str:
+    return _with_message(f" ({exit.reason})" if exit.reason else "", exit.message)
+
+
+def _problem_of_set(problem: Problem) -> str:
+    match problem:
+        case NotObserved(observed, generation):
+            if not observed:
+                return "no operator has seen this set"
+            return f"the operator has seen generation {observed}, the set is at {generation}"
+        case ServiceTaken():
+            return (
+                "exists and does not belong to this set, which needs one of its own by that name: pods have no "
+                "addresses"
+            )
+        case HeldByPartition(partition, paused):
+            if paused:
+                return "held at the old revision by the pause"
+            return f"partition {partition} holds groups below it at their old revision"
+        case LeaderMissing():
+            return "has no leader pod yet"
+        case PodsMissing(count, size, leader_not_ready):
+            return f"has {count} of {size} pods" + (": its leader is not ready yet" if leader_not_ready else "")
+        case NotUpdatedYet():
+            return "not yet at the new revision"
+        case ReplicasMissing(missing, wanted):
+            return f"{missing} of {wanted} pods do not exist yet" if missing else "not yet up to date"
+        case HeldWorkload(partition):
+            return f"held at the old revision by {'spec.paused' if partition is None else f'partition {partition}'}"
+    return ""
+
+
+def _problem_of_release(problem: Problem) -> str:
+    match problem:
+        case RolloutPaused():
+            return "the rollout is paused"
+        case StepWaitsForApproval(step):
+            return f"step {step} waits for approval"
+        case ReleaseUnderWay(_, begun, step, state, message):
+            if not begun:
+                return "the release is about to begin"
+            return message or f"step {step} is {state}"
+        case ReferencesUnusable(message):
+            return message
+        case StepMovesRequests(step, grace):
+            return f"step {step} moves its requests; routes get {grace} s to arrive everywhere"
+        case RouteNotServed(message):
+            return f"no gateway serves it: {message}"
+    return ""
+
+
+# Causes: what to do
+
+GO_ON, GO_ON_AT_ONCE, OR_GO_BACK = "go on", "go on at once", "or go back"
+"""What commands do that are offered beside the advice."""
+_CORRECT_START: Final = "correct the command, the working directory or the mounts of this container in the template"
+_CORRECT_HOOK: Final = "correct the lifecycle hook of this container in the template"
+CREATION_PROBLEMS: Final[Mapping[str, str]] = {
+    "CreateContainerConfigError": "create the ConfigMap or Secret that is missing, or correct the template",
+    "CreateContainerError": _CORRECT_START,
+    "RunContainerError": _CORRECT_START,
+    "PreStartHookError": _CORRECT_HOOK,
+    "PostStartHookError": _CORRECT_HOOK,
+}
+"""Reasons of containers that wait, and what to do."""
+WAITING_PROBLEMS: Final[Mapping[str, str]] = {
+    "NameTaken": "rename or delete the object that has the name, or use another name for the set",
+    "WebhookMissed": (
+        "see that the operator's webhook answers: kubectl get mutatingwebhookconfiguration "
+        "lws-mutating-webhook-configuration; it comes with kohort install, and with every start of kohort up"
+    ),
+}
+"""Reasons of the condition Waiting, which the operator sets, and what to do."""
+
+
+def cause_of(kind: CauseKind, problem: Problem, *objects: str) -> Cause:
+    return Cause(kind, objects, problem_text(problem), problem_advice(problem))
+
+
+def problem_advice(problem: Problem) -> Advice:
+    """What to do about it; commands that the state of the workload must permit are offered beside it."""
+    match problem:
+        case ContainerCrashes(logs=logs) | ContainerEnded(logs=logs):
+            return Advice("{}", (logs,))
+        case NotReady(logs=logs):
+            return Advice("read its logs: {}", (logs,))
+        case _:
+            return Advice(_pod_advice(problem) or _set_advice(problem) or _release_advice(problem))
+
+
+def _pod_advice(problem: Problem) -> str:
+    match problem:
+        case RejectedByNode():
+            return (
+                "free what others hold there, or ask for less; if it repeats, what the node reports and what it has "
+                "differ: kubectl describe node, and its device plugins"
+            )
+        case Terminating():
+            return "wait until it has ended"
+        case ClaimNotBound():
+            return _claim_advice(problem)
+        case MountFails():
+            return "see that the volume exists and can be attached to the pod's node"
+        case HeldByGates():
+            return "let the controller that set the gate lift it, or take the gate out of the template"
+        case FitsNoNode():
+            return _placement_advice(problem)
+        case NotScheduledYet():
+            return "wait; if it stays so, see that this scheduler runs"
+        case WaitsForLeader():
+            return "nothing to do: it starts when the leader is ready"
+        case NodeHasNotBegun(node):
+            return f"wait; if it stays so, see that the node exists and is ready: kubectl get node {node}"
+        case IsStarting():
+            return "wait: it is starting"
+        case ImageNotThere():
+            return "correct the image in the template, or its imagePullSecrets"
+        case ContainerNotCreated(reason=reason):
+            return CREATION_PROBLEMS[reason]
+        case ContainerCannotStart():
+            return _CORRECT_START
+        case ContainerWaits(pod=pod, namespace=namespace) | PodFailed(pod=pod, namespace=namespace):
+            return f"kubectl -n {namespace} describe pod {pod}"
+    return ""
+
+
+def _claim_advice(problem: ClaimNotBound) -> str:
+    match problem.state:
+        case ClaimState.MISSING:
+            return f"create PersistentVolumeClaim {problem.claim}"
+        case ClaimState.LOST:
+            return "restore the volume, or delete claim and pod"
+        case ClaimState.NOT_PROVISIONED:
+            return "fix the storage class"
+        case ClaimState.WITHOUT_CLASS:
+            return "name one in the claim template, or mark one as the cluster's default"
+
+
+def _placement_advice(problem: FitsNoNode) -> str:
+    label = problem.label
+    match problem.advice:
+        case PlacementAdvice.MORE_ROOM:
+            return "add nodes, free what others hold, or ask for less in the template"
+        case PlacementAdvice.EXCLUSIVE_SUBGROUP | PlacementAdvice.EXCLUSIVE_GROUP:
+            who = "group" if problem.advice is PlacementAdvice.EXCLUSIVE_GROUP else "subgroup"
+            seen = f"see which nodes have it (kubectl get nodes -L {label})"
+            return f"every {who} needs a value of node label {label} for itself: {seen}, add some, or want fewer groups"
+        case PlacementAdvice.UNIQUE_NODES:
+            return f"each group needs nodes labelled {label}=<leader's name>: kubectl label nodes ... {label}=..."
+        case PlacementAdvice.NODE_LABELS:
+            look = f" (kubectl get nodes -l {problem.selector})" if problem.selector else ""
+            return f"see that nodes have the labels that the template's selector and affinity ask for{look}"
+        case PlacementAdvice.TAINTS:
+            return "tolerate the taint in the template, or remove it from the nodes"
+        case PlacementAdvice.UNKNOWN:
+            return "kubectl describe the pod for the whole message of the scheduler"
+
+
+def _set_advice(problem: Problem) -> str:
+    match problem:
+        case NotObserved():
+            return (
+                "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort "
+                "operator) and looks after this namespace (--namespaces)"
+            )
+        case ServiceTaken(service, namespace):
+            action = f"delete it (kubectl -n {namespace} delete service {service}) or rename the set"
+            return f"{action}; the set's own is made within a minute"
+        case ReportedWaiting(reason):
+            return WAITING_PROBLEMS[reason]
+        case WriteRefused(over_quota=over_quota):
+            action = "make room in the quota or ask for less" if over_quota else "fix the error above"
+            return f"{action}; kohort retries automatically"
+        case HeldByPartition(may_resume=may_resume):
+            return "" if may_resume else "lower the partition in spec.rolloutStrategy"
+        case LeaderMissing():
+            return "wait; if it stays so, see that the StatefulSet controller runs"
+        case PodsMissing():
+            return "wait; workers are made after their leader"
+        case NotUpdatedYet():
+            return "wait: groups are rolled step by step"
+        case ReplicasMissing(workload=workload):
+            return f"wait; if it stays so: kubectl describe {workload}"
+    return ""
+
+
+def _release_advice(problem: Problem) -> str:
+    match problem:
+        case ReleaseUnderWay(moment):
+            return "wait: the new version is promoted" if moment is ReleaseMoment.PROMOTING else "wait"
+        case ReferencesUnusable(absent=True, rollout=rollout, may_change=may_change):
+            return "create it" + (f", or name another in trafficRoutings of Rollout {rollout}" if may_change else "")
+        case ReferencesUnusable(services=services):
+            return _routes_to_look_at(services)
+        case StepMovesRequests(services=services):
+            return f"wait; if it stays so, {_routes_to_look_at(services)}"
+        case RouteNotServed():
+            return "fix what its status says (kubectl describe httproute), or no request reaches the new version"
+    return ""
+
+
+def _routes_to_look_at(services: Sequence[str]) -> str:
+    return (
+        f"see that the routes exist, and that Service {', '.join(services)} has a ready pod (kubectl describe service)"
+    )
+
+
+def pod_resize_advice(problem: ResizePending | ResizeFails, pod: str, context: PodContext, group: str) -> Advice:
+    """About a pod that was resized by itself, not with its group."""
+    if isinstance(problem, ResizePending) and problem.reason != "Infeasible":
+        return Advice("wait until others on the node give back room, or move them")
+    reason = "this node can never hold it: " if isinstance(problem, ResizePending) else ""
+    if context.group_set is None:
+        look = f"kubectl -n {context.namespace} delete pod {pod}"
+        return Advice(f"{reason}ask for less (kubectl patch pod --subresource resize), or recreate it ({look})")
+    asking = f"kohort resize {context.reference} -n {context.namespace} ..."
+    recreate = context.command(Verb.RESTART, "--group", group)
+    return Advice(f"{reason}ask for less ({asking}), or recreate it ({{}})", (recreate,))
+
+
+def restart_words(pod: str, container: str, times: int, seconds_ago: int, exit: ContainerExit, logs: Command) -> str:
+    """A container that runs again."""
+    often = "once" if times == 1 else f"{times} times"
+    text = f"{pod}: container {container} has restarted {often}, last {seconds_ago} s ago"
+    return f"{text} after code {exit.code}{_exit_words(exit)} → {logs.text}"

@@ -12,12 +12,31 @@
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec.structs import replace
 
-from kohort.inspection.advice import Advice, Verb
+from kohort.inspection.advice import Verb
 from kohort.inspection.allowed_commands import offered
 from kohort.inspection.cause import Cause, CauseKind
+from kohort.inspection.messages import (
+    GO_ON,
+    GO_ON_AT_ONCE,
+    OR_GO_BACK,
+    cause_of,
+    problem_advice,
+    problem_text,
+)
+from kohort.inspection.problems import (
+    Problem,
+    ReferencesUnusable,
+    ReleaseMoment,
+    ReleaseUnderWay,
+    RolloutPaused,
+    RouteNotServed,
+    StepMovesRequests,
+    StepWaitsForApproval,
+)
 from kohort.inspection.release import is_at_pause, is_rolling
 from kohort.inspection.release_subject import Subject, command
 from kohort.objects.meta import Condition
@@ -36,31 +55,46 @@ def _steps(subject: Subject) -> Iterator[Cause]:
     rollout = subject.rollout
     if rollout is None or not subject.releasing:
         return
-    name, status = f"Rollout {rollout.metadata.name}", rollout.status
-    approve = ("go on at once", command(subject, Verb.APPROVE))
-    back = ("or go back", command(subject, Verb.ABORT))
+    kind, problem, verbs = _problem(rollout)
+    offers = [(_LABELS[verb], command(subject, verb)) for verb in verbs]
+    if isinstance(problem, StepWaitsForApproval):
+        offers[0] = (GO_ON, offers[0][1])
+    advice = offered(subject, problem_advice(problem).template, offers)
+    yield Cause(kind, (f"Rollout {rollout.metadata.name}",), problem_text(problem), advice)
+
+
+_LABELS: Final = {Verb.RESUME: GO_ON, Verb.APPROVE: GO_ON_AT_ONCE, Verb.ABORT: OR_GO_BACK}
+
+
+def _problem(rollout: Rollout) -> tuple[CauseKind, Problem, tuple[Verb, ...]]:
+    """What the release waits for, and the commands that end the waiting."""
+    status, step = rollout.status, rollout.status.current_step_index
     if rollout.spec.strategy.paused:
-        advice = offered(subject, "", [("go on", command(subject, Verb.RESUME)), back])
-        yield Cause(CauseKind.ROLLOUT, (name,), "the rollout is paused", advice)
-    elif is_at_pause(rollout) and _waits_for_approval(rollout):
-        text = f"step {status.current_step_index} waits for approval"
-        yield Cause(CauseKind.ROLLOUT, (name,), text, offered(subject, "", [("go on", approve[1]), back]))
-    elif status.reason == FINALISING:  # admission takes no template but the stable one now, and soon none
-        yield Cause(CauseKind.ROLLOUT, (name,), _step_text(status), Advice("wait: the new version is promoted"))
-    elif (unusable := unusable_references(status)) is not None:
-        words = _repair(unusable.reason, rollout)
-        yield Cause(CauseKind.TRAFFIC, (name,), unusable.message or _step_text(status), offered(subject, words, [back]))
-    elif not is_rolling(rollout):
-        yield Cause(CauseKind.ROLLOUT, (name,), _step_text(status), offered(subject, "wait", [back]))
-    elif status.current_step_state == ROUTING:
-        grace = f"routes get {routing_grace(rollout.strategy.traffic_routings)} s to arrive everywhere"
-        text = f"step {status.current_step_index} moves its requests; {grace}"
-        words = f"wait; if it stays so, {_routes_to_look_at(rollout)}"
-        yield Cause(CauseKind.WAITING, (name,), text, Advice(words))
-    elif is_at_pause(rollout):
-        yield Cause(CauseKind.ROLLOUT, (name,), _step_text(status), offered(subject, "wait", [approve, back]))
-    else:
-        yield Cause(CauseKind.ROLLOUT, (name,), _step_text(status), offered(subject, "wait", [back]))
+        return CauseKind.ROLLOUT, RolloutPaused(), (Verb.RESUME, Verb.ABORT)
+    if is_at_pause(rollout) and _waits_for_approval(rollout):
+        return CauseKind.ROLLOUT, StepWaitsForApproval(step), (Verb.APPROVE, Verb.ABORT)
+    if status.reason == FINALISING:  # admission takes no template but the stable one now, and soon none
+        return CauseKind.ROLLOUT, _under_way(status, ReleaseMoment.PROMOTING), ()
+    services = tuple(f"{one.service}-canary" for one in rollout.strategy.traffic_routings)
+    if (unusable := unusable_references(status)) is not None:
+        message = unusable.message or problem_text(_under_way(status, ReleaseMoment.STEP))
+        absent = unusable.reason == ProblemReason.REF_NOT_FOUND
+        may_change = absent and routes_may_change(rollout)
+        problem = ReferencesUnusable(message, absent, rollout.metadata.name, may_change, services)
+        return CauseKind.TRAFFIC, problem, (Verb.ABORT,)
+    if not is_rolling(rollout):
+        return CauseKind.ROLLOUT, _under_way(status, ReleaseMoment.CANCELLING), (Verb.ABORT,)
+    if status.current_step_state == ROUTING:
+        grace = routing_grace(rollout.strategy.traffic_routings)
+        return CauseKind.WAITING, StepMovesRequests(step, grace, services), ()
+    if is_at_pause(rollout):
+        return CauseKind.ROLLOUT, _under_way(status, ReleaseMoment.TIMED_PAUSE), (Verb.APPROVE, Verb.ABORT)
+    return CauseKind.ROLLOUT, _under_way(status, ReleaseMoment.STEP), (Verb.ABORT,)
+
+
+def _under_way(status: RolloutStatus, moment: ReleaseMoment) -> ReleaseUnderWay:
+    begun = status.phase not in ("", "Healthy")
+    return ReleaseUnderWay(moment, begun, status.current_step_index, status.current_step_state, status.message)
 
 
 def _waits_for_approval(rollout: Rollout) -> bool:
@@ -68,28 +102,10 @@ def _waits_for_approval(rollout: Rollout) -> bool:
     return 1 <= index <= len(steps) and steps[index - 1].pause_seconds is None
 
 
-def _step_text(status: RolloutStatus) -> str:
-    if status.phase in ("", "Healthy"):
-        return "the release is about to begin"
-    return status.message or f"step {status.current_step_index} is {status.current_step_state}"
-
-
 def unusable_references(status: RolloutStatus) -> Condition | None:
     """The condition that says why Services and routes of the Rollout cannot be used; None if they can."""
     found = status.condition(RESOLVED_REFS)
     return found if found is not None and found.status == "False" else None
-
-
-def _repair(reason: str, rollout: Rollout) -> str:
-    if reason != ProblemReason.REF_NOT_FOUND:
-        return _routes_to_look_at(rollout)
-    other = f", or name another in trafficRoutings of Rollout {rollout.metadata.name}"
-    return f"create it{other if routes_may_change(rollout) else ''}"
-
-
-def _routes_to_look_at(rollout: Rollout) -> str:
-    services = ", ".join(f"{one.service}-canary" for one in rollout.strategy.traffic_routings)
-    return f"see that the routes exist, and that Service {services} has a ready pod (kubectl describe service)"
 
 
 def routes_may_change(rollout: Rollout) -> bool:
@@ -112,7 +128,5 @@ def _unserved(subject: Subject) -> Iterator[Cause]:
         parents = (route.get("status") or {}).get("parents") or ()
         for one in (condition for parent in parents for condition in parent.get("conditions") or ()):
             if one.get("type") == "Accepted" and one.get("status") == "False":
-                name = route["metadata"]["name"]
-                text = f"no gateway serves it: {one.get('message') or one.get('reason')}"
-                action = "fix what its status says (kubectl describe httproute), or no request reaches the new version"
-                yield Cause(CauseKind.TRAFFIC, (f"HTTPRoute {name}",), text, Advice(action))
+                problem = RouteNotServed(one.get("message") or one.get("reason") or "")
+                yield cause_of(CauseKind.TRAFFIC, problem, f"HTTPRoute {route['metadata']['name']}")

@@ -1,11 +1,11 @@
-"""Why a pod has no node, and what to do about it."""
+"""Why a pod has no node."""
 
 from typing import Final
 
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.inspection.advice import Advice
 from kohort.inspection.cause import CauseKind
 from kohort.inspection.pod_context import PodContext
+from kohort.inspection.problems import FitsNoNode, HeldByGates, NotScheduledYet, PlacementAdvice, Problem
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
 from kohort.rules.scheduler_message import InsufficientResource, NodeReason, Reason, reasons_in
@@ -21,30 +21,20 @@ _AFFINITY: Final = frozenset[Reason](
 )
 
 
-def scheduling_cause(pod: Pod, context: PodContext) -> tuple[CauseKind, str, Advice] | None:
-    """(kind, what was found, what to do); None if it has a node."""
+def scheduling_problem(pod: Pod, context: PodContext) -> tuple[CauseKind, Problem] | None:
+    """None if it has a node."""
     if pod.spec.node_name:
         return None
-    if gates := [one.name for one in pod.spec.scheduling_gates]:
-        text = f"held by scheduling gate{'' if len(gates) == 1 else 's'} {', '.join(gates)}"
-        return (
-            CauseKind.SCHEDULING,
-            text,
-            Advice("let the controller that set the gate lift it, or take the gate out of the template"),
-        )
+    if gates := tuple(one.name for one in pod.spec.scheduling_gates):
+        return CauseKind.SCHEDULING, HeldByGates(gates)
     scheduled = find_condition(pod.status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
-        return (
-            CauseKind.SCHEDULING,
-            scheduled.message or scheduled.reason,
-            Advice(_place_to_look(reasons_in(scheduled.message), pod, context)),
-        )
-    name = pod.spec.scheduler_name or "default-scheduler"
-    text = f"no node yet, {name} has not looked at it"
-    return CauseKind.WAITING, text, Advice("wait; if it stays so, see that this scheduler runs")
+        message = scheduled.message or scheduled.reason
+        return CauseKind.SCHEDULING, _placement_problem(message, reasons_in(scheduled.message), pod, context)
+    return CauseKind.WAITING, NotScheduledYet(pod.spec.scheduler_name or "default-scheduler")
 
 
-def _place_to_look(reasons: frozenset[Reason], pod: Pod, context: PodContext) -> str:
+def _placement_problem(message: str, reasons: frozenset[Reason], pod: Pod, context: PodContext) -> FitsNoNode:
     """
     | the scheduler's reason | what to do |
     |---|---|
@@ -54,28 +44,26 @@ def _place_to_look(reasons: frozenset[Reason], pod: Pod, context: PodContext) ->
     | taint | tolerations |
     """
     if NodeReason.TOO_MANY_PODS in reasons or any(isinstance(reason, InsufficientResource) for reason in reasons):
-        return "add nodes, free what others hold, or ask for less in the template"
+        return FitsNoNode(message, PlacementAdvice.MORE_ROOM)
     if context.group_set is not None and (found := _placement_of_groups(reasons, context.group_set)):
-        return found
+        return FitsNoNode(message, *found)
     if reasons & _AFFINITY:
         asked = ",".join(f"{key}={value}" for key, value in pod.spec.node_selector.items())
-        look = f" (kubectl get nodes -l {asked})" if asked else ""
-        return f"see that nodes have the labels that the template's selector and affinity ask for{look}"
+        return FitsNoNode(message, PlacementAdvice.NODE_LABELS, selector=asked)
     if NodeReason.UNTOLERATED_TAINT in reasons:
-        return "tolerate the taint in the template, or remove it from the nodes"
-    return "kubectl describe the pod for the whole message of the scheduler"
+        return FitsNoNode(message, PlacementAdvice.TAINTS)
+    return FitsNoNode(message, PlacementAdvice.UNKNOWN)
 
 
-def _placement_of_groups(reasons: frozenset[Reason], group_set: LeaderWorkerSet) -> str:
-    for label, who in (
-        (group_set.subgroup_exclusive_topology, "subgroup"),
-        (group_set.exclusive_topology, "group"),
+def _placement_of_groups(reasons: frozenset[Reason], group_set: LeaderWorkerSet) -> tuple[PlacementAdvice, str] | None:
+    """What the placement of groups asks for, and the node label that it goes by."""
+    for label, advice in (
+        (group_set.subgroup_exclusive_topology, PlacementAdvice.EXCLUSIVE_SUBGROUP),
+        (group_set.exclusive_topology, PlacementAdvice.EXCLUSIVE_GROUP),
     ):
         if label and reasons & _AFFINITY:
-            seen = f"see which nodes have it (kubectl get nodes -L {label})"
-            return f"every {who} needs a value of node label {label} for itself: {seen}, add some, or want fewer groups"
+            return advice, label
     unique = group_set.template.scheduling
     if unique is not None and unique.replica_unique_node_selector:
-        label = unique.replica_unique_node_selector
-        return f"each group needs nodes labelled {label}=<leader's name>: kubectl label nodes ... {label}=..."
-    return ""
+        return PlacementAdvice.UNIQUE_NODES, unique.replica_unique_node_selector
+    return None

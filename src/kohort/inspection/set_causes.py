@@ -14,7 +14,18 @@ from kohort.inspection.advice import Advice, Verb
 from kohort.inspection.allowed_commands import offered, resume_refusal
 from kohort.inspection.cause import ORDER, Cause, CauseKind
 from kohort.inspection.failures import failure_causes
+from kohort.inspection.messages import GO_ON, WAITING_PROBLEMS, cause_of, problem_advice, problem_text
 from kohort.inspection.pod_causes import pod_causes, resize_causes
+from kohort.inspection.problems import (
+    HeldByPartition,
+    LeaderMissing,
+    NotObserved,
+    NotUpdatedYet,
+    PodsMissing,
+    ReportedWaiting,
+    ServiceTaken,
+    WriteRefused,
+)
 from kohort.inspection.release_causes import release_causes
 from kohort.inspection.release_subject import command
 from kohort.inspection.resize_causes import in_transaction, resize_causes_of_set
@@ -26,14 +37,6 @@ from kohort.rules.api_server_message import RequestRefusal, request_refusal
 from kohort.rules.group_state import pod_is_ready
 
 _REFUSALS: Final = ("FailedCreate", "FailedUpdate")
-_WAITING_ADVICE: Final = {
-    "NameTaken": "rename or delete the object that has the name, or use another name for the set",
-    "WebhookMissed": (
-        "see that the operator's webhook answers: kubectl get mutatingwebhookconfiguration "
-        "lws-mutating-webhook-configuration; it comes with kohort install, and with every start of kohort up"
-    ),
-}
-"""Reasons of the condition Waiting, which the operator sets, and what to do."""
 
 
 def causes(snapshot: Snapshot) -> list[Cause]:
@@ -83,20 +86,8 @@ def _position(pod: Pod) -> tuple[int, int]:
 def _operator(snapshot: Snapshot) -> Iterator[Cause]:
     metadata, status = snapshot.group_set.metadata, snapshot.group_set.status
     if status.observed_generation < metadata.generation:
-        text = (
-            f"the operator has seen generation {status.observed_generation}, the set is at {metadata.generation}"
-            if status.observed_generation
-            else "no operator has seen this set"
-        )
-        yield Cause(
-            CauseKind.OPERATOR,
-            (metadata.name,),
-            text,
-            Advice(
-                "wait a second and ask again; if it stays so, see that the operator runs (kohort up, or kohort "
-                "operator) and looks after this namespace (--namespaces)"
-            ),
-        )
+        problem = NotObserved(status.observed_generation, metadata.generation)
+        yield cause_of(CauseKind.OPERATOR, problem, metadata.name)
 
 
 def _writes_were_refused(snapshot: Snapshot) -> bool:
@@ -113,22 +104,14 @@ def _service_taken(snapshot: Snapshot) -> Iterator[Cause]:
     service, group_set = snapshot.service, snapshot.group_set
     if service is None or group_set.subdomain_policy != group_labels.SHARED or owned_by(service.metadata, group_set):
         return
-    text = "exists and does not belong to this set, which needs one of its own by that name: pods have no addresses"
-    action = f"delete it (kubectl -n {group_set.metadata.namespace} delete service {snapshot.name}) or rename the set"
-    yield Cause(
-        CauseKind.REFUSED,
-        (f"Service {snapshot.name}",),
-        text,
-        Advice(f"{action}; the set's own is made within a minute"),
-    )
+    problem = ServiceTaken(snapshot.name, group_set.metadata.namespace)
+    yield cause_of(CauseKind.REFUSED, problem, f"Service {snapshot.name}")
 
 
 def _reported_by_operator(snapshot: Snapshot) -> Iterator[Cause]:
-    for condition in snapshot.group_set.status.conditions:
-        if condition["type"] == "Waiting" and condition["status"] == "True" and condition["reason"] in _WAITING_ADVICE:
-            yield Cause(
-                CauseKind.REFUSED, (snapshot.name,), condition["message"], Advice(_WAITING_ADVICE[condition["reason"]])
-            )
+    for one in snapshot.group_set.status.conditions:
+        if one["type"] == "Waiting" and one["status"] == "True" and one["reason"] in WAITING_PROBLEMS:
+            yield cause_of(CauseKind.REFUSED, ReportedWaiting(one["reason"], one["message"]), snapshot.name)
 
 
 def _refused(snapshot: Snapshot) -> Iterator[Cause]:
@@ -145,8 +128,7 @@ def _refused(snapshot: Snapshot) -> Iterator[Cause]:
                 latest[f"{reference.kind} {reference.name}"] = event.message
     for name, message in latest.items():
         over_quota = request_refusal(message) is RequestRefusal.QUOTA_EXCEEDED
-        action = "make room in the quota or ask for less" if over_quota else "fix the error above"
-        yield Cause(CauseKind.REFUSED, (name,), message, Advice(f"{action}; kohort retries automatically"))
+        yield cause_of(CauseKind.REFUSED, WriteRefused(message, over_quota), name)
 
 
 def _held(snapshot: Snapshot) -> Iterator[Cause]:
@@ -156,12 +138,10 @@ def _held(snapshot: Snapshot) -> Iterator[Cause]:
     states = sorted(snapshot.states.items())
     old = [f"group {index}" for index, state in states if index < partition and not state.updated]
     if old:
-        text = f"partition {partition} holds groups below it at their old revision"
-        if paused(snapshot):
-            text = "held at the old revision by the pause"
-        words = "" if not resume_refusal(snapshot) else "lower the partition in spec.rolloutStrategy"
-        advice = offered(snapshot, words, [("go on", command(snapshot, Verb.RESUME))])
-        yield Cause(CauseKind.ROLLOUT, tuple(old), text, advice)
+        problem = HeldByPartition(partition, paused(snapshot), not resume_refusal(snapshot))
+        offers = [(GO_ON, command(snapshot, Verb.RESUME))]
+        advice = offered(snapshot, problem_advice(problem).template, offers)
+        yield Cause(CauseKind.ROLLOUT, tuple(old), problem_text(problem), advice)
 
 
 def _missing(snapshot: Snapshot) -> Iterator[Cause]:
@@ -170,20 +150,13 @@ def _missing(snapshot: Snapshot) -> Iterator[Cause]:
     for index in range(group_set.replicas):
         leader = snapshot.leaders.get(index)
         if leader is None:
-            action = "wait; if it stays so, see that the StatefulSet controller runs"
-            yield Cause(CauseKind.WAITING, (f"group {index}",), "has no leader pod yet", Advice(action))
+            yield cause_of(CauseKind.WAITING, LeaderMissing(), f"group {index}")
             continue
         count = len(snapshot.members(index))
         if count < group_set.template.size:
-            state = (
-                "is not ready yet" if group_set.startup_policy == group_labels.LEADER_READY and not leader.ready else ""
-            )
-            text = f"has {count} of {group_set.template.size} pods" + (f": its leader {state}" if state else "")
-            yield Cause(
-                CauseKind.WAITING, (f"group {index}",), text, Advice("wait; workers are made after their leader")
-            )
+            waits = group_set.startup_policy == group_labels.LEADER_READY and not leader.ready
+            yield cause_of(CauseKind.WAITING, PodsMissing(count, group_set.template.size, waits), f"group {index}")
     if all(state.ready for state in snapshot.states.values()):
         old = [f"group {index}" for index, state in sorted(snapshot.states.items()) if not state.updated]
         if old and group_set.partition == 0:
-            advice = Advice("wait: groups are rolled step by step")
-            yield Cause(CauseKind.WAITING, tuple(old), "not yet at the new revision", advice)
+            yield cause_of(CauseKind.WAITING, NotUpdatedYet(), *old)

@@ -5,10 +5,12 @@ from datetime import datetime
 
 import msgspec
 
-from kohort.inspection.advice import Advice, Verb
+from kohort.inspection.advice import Verb
 from kohort.inspection.allowed_commands import offered
 from kohort.inspection.cause import Cause, CauseKind
+from kohort.inspection.messages import GO_ON, cause_of, problem_text
 from kohort.inspection.pod_causes import pod_causes, resize_causes
+from kohort.inspection.problems import HeldWorkload, ReplicasMissing
 from kohort.inspection.progress import Progress
 from kohort.inspection.release import Release, release_line, release_of
 from kohort.inspection.release_causes import release_causes
@@ -140,10 +142,9 @@ def workload_causes(workload: Workload) -> list[Cause]:
         found += _of_pods(workload.canary)
     found += [*release_causes(workload), *_held(workload)]
     if not found and not workload.complete:
-        missing = workload.replicas - workload.existing
-        text = f"{missing} of {workload.replicas} pods do not exist yet" if missing > 0 else "not yet up to date"
-        advice = Advice(f"wait; if it stays so: kubectl describe {workload.reference}")
-        found.append(Cause(CauseKind.WAITING, (workload.name,), text, advice))
+        missing = max(0, workload.replicas - workload.existing)
+        problem = ReplicasMissing(missing, workload.replicas, workload.reference)
+        found.append(cause_of(CauseKind.WAITING, problem, workload.name))
     return ordered(found)
 
 
@@ -157,6 +158,6 @@ def _of_pods(workload: Workload) -> list[Cause]:
 def _held(workload: Workload) -> list[Cause]:
     if workload.releasing or not workload.held or workload.updated >= workload.replicas:
         return []
-    how = "spec.paused" if workload.kind == DEPLOYMENT else f"partition {workload.partition}"
-    advice = offered(workload, "", [("go on", command(workload, Verb.RESUME))])
-    return [Cause(CauseKind.ROLLOUT, (workload.name,), f"held at the old revision by {how}", advice)]
+    problem = HeldWorkload(None if workload.kind == DEPLOYMENT else workload.partition)
+    advice = offered(workload, "", [(GO_ON, command(workload, Verb.RESUME))])
+    return [Cause(CauseKind.ROLLOUT, (workload.name,), problem_text(problem), advice)]
