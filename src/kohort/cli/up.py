@@ -17,6 +17,7 @@ from kohort.up.data_directory import DataDirectory, default_directory
 from kohort.up.startup_errors import BadOption, CannotStart
 
 if TYPE_CHECKING:
+    from kohort.dashboard.commands import Commands
     from kohort.up.cluster import Options, Running
 
 DEFAULT_PORT = 6443
@@ -64,6 +65,7 @@ DEFAULT_PORT = 6443
 @option_types.share_runtime
 @option_types.registry_credentials
 @option_types.device_plugins
+@click.option("--dashboard-actions", is_flag=True, help="Let users of the dashboard act, not only look.")
 @click.option("--detach", is_flag=True, help="Run in the background; return when the cluster is ready.")
 @click.option(
     "--simulated-nodes",
@@ -102,6 +104,7 @@ def command(
     share_runtime: bool,
     registry_credentials: Path | None,
     device_plugins: Path | None,
+    dashboard_actions: bool,
     detach: bool,
     simulated_nodes: int,
     simulated_capacity: str,
@@ -124,6 +127,8 @@ def command(
             share_runtime=share_runtime,
             registry_credentials=registry_credentials,
             device_plugins=device_plugins,
+            dashboard_commands=_dashboard_commands,
+            dashboard_actions=dashboard_actions,
         )
         if detach:
             server, note = detached.start(data, _arguments(data))
@@ -134,6 +139,13 @@ def command(
         _refuse(failure)
     except OSError as error:
         _refuse(data.unusable(error))
+
+
+def _dashboard_commands() -> "Commands":
+    """Imported when the dashboard is used for the first time."""
+    from kohort.cli.actions.dashboard_commands import CliCommands
+
+    return CliCommands()
 
 
 def _refuse(failure: CannotStart) -> NoReturn:

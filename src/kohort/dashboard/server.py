@@ -13,6 +13,7 @@ Responses allow the browser no inline script or style, no frame, no other host (
 kept in its cache.
 """
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -121,6 +122,8 @@ class Dashboard:
         self._settings = settings
         self._sessions = Sessions()
         self._streams = 0
+        self._open: set[asyncio.Task[object]] = set()
+        """Requests whose answer is a stream: they end only with the browser, or the server."""
         self._requests = Limits(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE)
         self._logins = Limits(LOGINS_PER_SECOND, LOGINS_AT_ONCE)
         self._static = {name: _read(name) for name in _STATIC}
@@ -128,6 +131,7 @@ class Dashboard:
 
     def application(self) -> web.Application:
         application = web.Application(middlewares=[self._guarded], client_max_size=BODY_BYTES)
+        application.on_shutdown.append(self._end_streams)
         routes = application.router
         routes.add_get("/", self._to_root)
         routes.add_get(ROOT, self._to_root)
@@ -143,6 +147,11 @@ class Dashboard:
         routes.add_get(f"{ROOT}/live", self._for_users(self._live))
         routes.add_get(f"{ROOT}/{{path:.*}}", self._for_users(self._page))
         return application
+
+    async def _end_streams(self, application: web.Application) -> None:
+        """A stop must not wait for browsers that are open."""
+        for task in [*self._open]:
+            task.cancel()
 
     # What every request passes
 
@@ -360,12 +369,16 @@ class Dashboard:
             raise web.HTTPServiceUnavailable(reason="too many pages are open: close some")
         self._streams += 1
         session.streams += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
         try:
             await stream.begin()
             yield stream
         except ConnectionError:
             pass  # The browser has left.
         finally:
+            self._open.discard(task)
             self._streams -= 1
             session.streams -= 1
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kohort.cluster.apiserver.auth.certificates import KeysUnusable, Pki
 from kohort.cluster.apiserver.auth.jwt import Signer
@@ -29,11 +29,16 @@ from kohort.kube.shared_stores import SharedStores
 from kohort.kube.transport import InProcessTransport
 from kohort.objects.json_types import Json
 from kohort.up import part_supervision, parts
+from kohort.up.dashboard_on_demand import PATH as DASHBOARD_PATH
+from kohort.up.dashboard_on_demand import DashboardOnDemand
 from kohort.up.data_directory import DataDirectory
 from kohort.up.detached import is_detached
 from kohort.up.stale_nodes import remove_stale_nodes
 from kohort.up.startup_errors import CannotStart, address_problem
 from kohort.up.status_report import Report
+
+if TYPE_CHECKING:
+    from kohort.dashboard.commands import Commands
 
 ANSWER_SECONDS = 10.0
 RENEWAL_SECONDS = 24 * 3600.0
@@ -64,6 +69,10 @@ class Options:
     """Pods of other agents may be in the container runtime."""
     registry_credentials: Path | None = None
     device_plugins: Path | None = None
+    dashboard_commands: "Callable[[], Commands] | None" = None
+    """What the dashboard has done; without it the cluster has no dashboard."""
+    dashboard_actions: bool = False
+    """Whether users of the dashboard may act."""
 
     @property
     def is_cluster(self) -> bool:
@@ -126,6 +135,7 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
 
                 async with (
                     _renewing(pki, tls, renewed),
+                    _dashboard(options, server),
                     part_supervision.running(controllers),
                     report.kept(_in_process(server, "up")),
                 ):
@@ -293,10 +303,25 @@ async def _serving(
         await nodes.close()
 
 
+@contextlib.asynccontextmanager
+async def _dashboard(options: Options, server: ApiServer) -> AsyncIterator[None]:
+    """The path that leads to the dashboard, which starts when it is asked for."""
+    if options.dashboard_commands is None:
+        yield
+        return
+    transport = _as_user(server, ADMIN)
+    dashboard = DashboardOnDemand(transport, options.dashboard_commands, options.dashboard_actions)
+    server.part_paths[DASHBOARD_PATH] = dashboard.answer
+    async with dashboard.kept():
+        yield
+
+
 def _in_process(server: ApiServer, name: str) -> Transport:
     """A connection of a part to the server, without a socket."""
-    user = User(f"system:kohort:{name}", ADMIN.groups)
+    return _as_user(server, User(f"system:kohort:{name}", ADMIN.groups))
 
+
+def _as_user(server: ApiServer, user: User) -> Transport:
     async def handle(request: Request) -> Response:
         return await server.handle(request, user)
 

@@ -5,7 +5,7 @@ It decides who the caller acts as, what the path means and whether that is allow
 endpoints. Any failure leaves here as a Status object.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import Final
 
@@ -110,6 +110,8 @@ class ApiServer:
         """Calls webhooks; parts of this process register theirs here, to be called without a socket."""
         self.part_metrics: dict[str, Callable[[], bytes]] = {}
         """What other parts of this process count, by name, as text."""
+        self.part_paths: dict[str, Callable[[Request], Awaitable[Response]]] = {}
+        """Paths that other parts of this process answer, for users who may get them."""
         self.definitions = DefinitionServing(self.parts, self.router.writer, self.router.deleter)
         self.parts.committed[DEFINITIONS] = self.definitions.committed
         self.aggregation = Aggregation(store, self.reader, endpoint_resolver(self.reader), remotes, self.handle)
@@ -321,6 +323,8 @@ class ApiServer:
                 if request.method != "GET" and is_read_only(request.path):
                     raise not_allowed()
                 return answer
+        if request.method == "GET" and (part := self.part_paths.get(request.path)) is not None:
+            return await part(request)
         raise PageNotFound()
 
     def _metrics(self, request: Request) -> Response | None:
