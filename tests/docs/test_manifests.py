@@ -7,13 +7,14 @@ import pytest
 import yaml
 from tests.docs.pages import ROOT
 
-from kohort.kube.resources import LEADER_WORKER_SETS, NODES, ROLLOUTS, TRAFFIC_ROUTINGS, Resource
+from kohort.kube.resources import LEADER_WORKER_SETS, NODES, RELEASE_ANALYSES, ROLLOUTS, TRAFFIC_ROUTINGS, Resource
 from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 
 DOCS = ROOT / "docs"
 AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
-RESOURCES = {one.kind: one for one in (LEADER_WORKER_SETS, NODES, ROLLOUTS, TRAFFIC_ROUTINGS, AUTOSCALERS)}
+KINDS = (LEADER_WORKER_SETS, NODES, ROLLOUTS, TRAFFIC_ROUTINGS, RELEASE_ANALYSES, AUTOSCALERS)
+RESOURCES = {one.kind: one for one in KINDS}
 OF_OTHERS = {"ScaledObject": "https://keda.sh"}
 """Kinds whose definitions are not installed here: only their form is checked."""
 

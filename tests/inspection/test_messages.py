@@ -20,6 +20,7 @@ REASONS = {
 OFFERED = {
     problems.RolloutPaused,
     problems.StepWaitsForApproval,
+    problems.StoppedByAnalysis,
     problems.HeldByPartition,
     problems.HeldWorkload,
     problems.ResizePending,

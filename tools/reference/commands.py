@@ -11,6 +11,7 @@ from kohort.cli.actions.list_workloads import Line, ReleaseRecord
 from kohort.cli.actions.resize import ResizeResult
 from kohort.cli.connection import EXIT_CODES
 from kohort.cli.main import COMMANDS, main
+from kohort.inspection.analyses import AnalysisRow, MetricRow
 from kohort.inspection.capacity_forecast import Room
 from kohort.inspection.cause import CauseKind
 from kohort.inspection.forecast import Change, Forecast, Step
@@ -40,6 +41,8 @@ OUTPUTS: Final = (
     ("kohort list (a list)", Line),
     ("kohort history (a list)", Entry),
     ("kohort releases (a list)", ReleaseRecord),
+    ("kohort analysis (a list)", AnalysisRow),
+    ("kohort analysis: each of metrics", MetricRow),
     ("kohort plan: for each LeaderWorkerSet", Forecast),
     ("kohort plan: each of changes", Change),
     ("kohort plan: each of steps", Step),

@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "history": ("kohort.cli.history", "List the revisions of a set."),
     "diff": ("kohort.cli.diff", "Show how two revisions differ."),
     "releases": ("kohort.cli.releases", "List the releases of a workload, and how each ended."),
+    "analysis": ("kohort.cli.analysis", "Show how the steps of a release were judged by metrics."),
     "set": ("kohort.cli.set", "Give containers another image: kohort set image."),
     "undo": ("kohort.cli.undo", "Return to an earlier revision."),
     "pause": ("kohort.cli.pause", "Hold a roll."),

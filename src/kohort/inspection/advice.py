@@ -19,6 +19,8 @@ class Verb(Enum):
     RESIZE = "resize"
     LOGS = "logs"
     FAILURES = "failures"
+    ANALYSIS = "analysis"
+    OVERRIDE = "approve --override"
     STATUS = "status -w"
     EXPLAIN = "explain"
 

@@ -12,8 +12,9 @@
 | 7 | probe | running, not ready |
 | 8 | resize | PodResizePending, PodResizeInProgress with an error |
 | 9 | traffic | a step that cannot move requests: routes, Services, endpoints |
-| 10 | rollout | steps that wait for approval, held partitions |
-| 11 | waiting | starting, terminating, workers that wait for their leader: not an error yet |
+| 10 | analysis | steps that failed their analysis, or are held by it |
+| 11 | rollout | steps that wait for approval, held partitions |
+| 12 | waiting | starting, terminating, workers that wait for their leader: not an error yet |
 """
 
 from collections.abc import Iterable
@@ -39,6 +40,7 @@ class CauseKind(StrEnum):
     PROBE = "probe"
     RESIZE = "resize"
     TRAFFIC = "traffic"
+    ANALYSIS = "analysis"
     ROLLOUT = "rollout"
     WAITING = "waiting"
 

@@ -48,6 +48,7 @@ from kohort.inspection.problems import (
     ServiceTaken,
     StepMovesRequests,
     StepWaitsForApproval,
+    StoppedByAnalysis,
     Terminating,
     WaitsForLeader,
     WriteRefused,
@@ -347,6 +348,8 @@ def _problem_of_release(problem: Problem) -> str:
             return "the rollout is paused"
         case StepWaitsForApproval(step):
             return f"step {step} waits for approval"
+        case StoppedByAnalysis(message):
+            return message
         case ReleaseUnderWay(_, begun, step, state, message):
             if not begun:
                 return "the release is about to begin"
@@ -363,6 +366,7 @@ def _problem_of_release(problem: Problem) -> str:
 # Causes: what to do
 
 GO_ON, GO_ON_AT_ONCE, OR_GO_BACK = "go on", "go on at once", "or go back"
+SEE_WHAT_WAS_COMPARED, GO_ON_ALL_THE_SAME = "see what was compared", "or go on in spite of it"
 """What commands do that are offered beside the advice."""
 _CORRECT_START: Final = "correct the command, the working directory or the mounts of this container in the template"
 _CORRECT_HOOK: Final = "correct the lifecycle hook of this container in the template"

@@ -244,6 +244,12 @@ class StepWaitsForApproval(Problem, frozen=True):
     step: int
 
 
+class StoppedByAnalysis(Problem, frozen=True):
+    """A step failed its analysis, is held by it, or cannot be judged."""
+
+    message: str
+
+
 class ReleaseMoment(Enum):
     STEP = "a step is under way"
     TIMED_PAUSE = "a step waits for its time to pass"

@@ -2,6 +2,7 @@
 
 | the Rollout | so |
 |---|---|
+| failed the analysis of a step, or is held by it | look at it, override it, or go back |
 | is paused | resume it |
 | has a step that waits for approval | approve it, or go back |
 | has a step that waits for its time to pass | wait, approve it, or go back |
@@ -21,8 +22,10 @@ from kohort.inspection.allowed_commands import offered
 from kohort.inspection.cause import Cause, CauseKind
 from kohort.inspection.messages import (
     GO_ON,
+    GO_ON_ALL_THE_SAME,
     GO_ON_AT_ONCE,
     OR_GO_BACK,
+    SEE_WHAT_WAS_COMPARED,
     cause_of,
     problem_advice,
     problem_text,
@@ -36,15 +39,26 @@ from kohort.inspection.problems import (
     RouteNotServed,
     StepMovesRequests,
     StepWaitsForApproval,
+    StoppedByAnalysis,
 )
 from kohort.inspection.release import is_at_pause, is_rolling
 from kohort.inspection.release_subject import Subject, command
 from kohort.objects.meta import Condition
 from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.rollout_types import Rollout, RolloutStatus, Strategy
+from kohort.rollouts.step_analysis import AnalysisReason
 from kohort.rollouts.traffic.model import routing_grace
 from kohort.rollouts.validation import update_errors
-from kohort.rules.rollout_labels import FINALISING, RESOLVED_REFS, ROUTING
+from kohort.rules.rollout_labels import (
+    ANALYSIS,
+    ANALYSIS_CONDITION,
+    ANALYSIS_NAME,
+    FINALISING,
+    INITIALIZING,
+    RESOLVED_REFS,
+    ROUTING,
+    UPGRADE,
+)
 
 
 def release_causes(subject: Subject) -> list[Cause]:
@@ -63,12 +77,21 @@ def _steps(subject: Subject) -> Iterator[Cause]:
     yield Cause(kind, (f"Rollout {rollout.metadata.name}",), problem_text(problem), advice)
 
 
-_LABELS: Final = {Verb.RESUME: GO_ON, Verb.APPROVE: GO_ON_AT_ONCE, Verb.ABORT: OR_GO_BACK}
+_LABELS: Final = {
+    Verb.RESUME: GO_ON,
+    Verb.APPROVE: GO_ON_AT_ONCE,
+    Verb.ABORT: OR_GO_BACK,
+    Verb.ANALYSIS: SEE_WHAT_WAS_COMPARED,
+    Verb.OVERRIDE: GO_ON_ALL_THE_SAME,
+}
 
 
 def _problem(rollout: Rollout) -> tuple[CauseKind, Problem, tuple[Verb, ...]]:
     """What the release waits for, and the commands that end the waiting."""
     status, step = rollout.status, rollout.status.current_step_index
+    if (judged := stopping_analysis(rollout)) is not None:
+        verbs = (Verb.ANALYSIS, Verb.OVERRIDE, Verb.ABORT)
+        return CauseKind.ANALYSIS, StoppedByAnalysis(judged.message), verbs
     if rollout.spec.strategy.paused:
         return CauseKind.ROLLOUT, RolloutPaused(), (Verb.RESUME, Verb.ABORT)
     if is_at_pause(rollout) and _waits_for_approval(rollout):
@@ -95,6 +118,23 @@ def _problem(rollout: Rollout) -> tuple[CauseKind, Problem, tuple[Verb, ...]]:
 def _under_way(status: RolloutStatus, moment: ReleaseMoment) -> ReleaseUnderWay:
     begun = status.phase not in ("", "Healthy")
     return ReleaseUnderWay(moment, begun, status.current_step_index, status.current_step_state, status.message)
+
+
+def stopping_analysis(rollout: Rollout) -> Condition | None:
+    """The condition Analysis, where it is why a release does not go on."""
+    found = rollout.status.condition(ANALYSIS_CONDITION)
+    if found is None or not rollout.metadata.annotations.get(ANALYSIS_NAME):
+        return None
+    waits = rollout.status.current_step_state in (ANALYSIS, UPGRADE) or rollout.status.reason == INITIALIZING
+    return found if found.reason in _STOPPING and waits else None
+
+
+_STOPPING: Final = (
+    AnalysisReason.FAILED,
+    AnalysisReason.HELD,
+    AnalysisReason.NOT_FOUND,
+    AnalysisReason.INVALID,
+)
 
 
 def _waits_for_approval(rollout: Rollout) -> bool:

@@ -13,6 +13,8 @@ version that is released again opens its record again.
 | Initial: its workload is gone | deleted | superseded |
 """
 
+# ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
+
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
@@ -60,6 +62,7 @@ class HistoryStatus(View, frozen=True):
 class History(View, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     status: HistoryStatus = HistoryStatus()
+    spec: JsonObject = {}
 
 
 class HistoryController:
@@ -135,6 +138,29 @@ class HistoryController:
         steps = await self._steps(rollout, release, record)
         if steps != list(record.status.canary_steps):
             await self._write(record, {"canarySteps": steps})
+        judged = self._judged(rollout, release)
+        known = ((record.spec.get("rollout") or {}).get("data") or {}).get("analysis")
+        if judged and judged != known:
+            await self._patch(record, {"rollout": {"data": {"analysis": judged}}})
+
+    def _judged(self, rollout: Rollout, release: str) -> list[JsonObject]:
+        """What the analyses of a release found, step by step."""
+        metadata = rollout.metadata
+        runs = [
+            one
+            for one in self.cache.runs.list(metadata.namespace)
+            if (one.spec.rollout, one.spec.release) == (metadata.name, release) and one.status.decided
+        ]
+        return [
+            {
+                "step": one.spec.step,
+                "run": one.metadata.name,
+                "phase": one.status.phase.value,
+                "message": one.status.message,
+                **({"overriddenBy": one.status.overridden_by} if one.status.overridden_by else {}),
+            }
+            for one in sorted(runs, key=lambda one: (one.spec.step, one.spec.attempt, one.metadata.name))
+        ]
 
     async def _begin(self, rollout: Rollout, release: str) -> None:
         name, namespace = rollout.metadata.name, rollout.metadata.namespace
@@ -186,11 +212,13 @@ class HistoryController:
         ref, refs = rollout.spec.workload_ref, rollout.strategy.traffic_routings
         resource = LEADER_WORKER_SETS if ref.is_group_set else DEPLOYMENTS
         plan: JsonObject = msgspec.to_builtins(rollout.spec)
-        about = {
+        about: JsonObject = {
             "rolloutID": record.metadata.labels.get(rollout_labels.ROLLOUT_ID, ""),
             "name": rollout.metadata.name,
             "data": {**plan, "outcome": outcome},
         }
+        if judged := self._judged(rollout, about["rolloutID"]):
+            about["data"]["analysis"] = judged
         workload = {"apiVersion": ref.api_version, "kind": ref.kind}
         spec: JsonObject = {"rollout": about, "workload": workload | await self._data(rollout, resource, ref.name)}
         for route in refs[:1]:
@@ -201,12 +229,17 @@ class HistoryController:
             if route.gateway is not None and route.gateway.http_route_name:
                 name, namespace = route.gateway.http_route_name, rollout.metadata.namespace
                 routing["httpRoute"] = _data_of(name, await find_http_route(self.client, name, namespace))
+        if await self._patch(record, spec):
+            await self._write(record, {"phase": COMPLETED})
+
+    async def _patch(self, record: History, spec: JsonObject) -> bool:
+        """False when it is gone."""
         metadata = record.metadata
         try:
             await self.client.patch(ROLLOUT_HISTORIES, metadata.name, metadata.namespace, {"spec": spec})
         except NotFound:
-            return
-        await self._write(record, {"phase": COMPLETED})
+            return False
+        return True
 
     async def _data(self, rollout: Rollout, resource: Resource, name: str) -> JsonObject:
         return _data_of(name, await self.client.find(resource, name, rollout.metadata.namespace))

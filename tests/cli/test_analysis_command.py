@@ -1,0 +1,78 @@
+"""`kohort analysis`, `approve --override`, and what `explain` says of a release that failed its analysis."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from tests.cli.terminal import Story
+from tests.rollouts.analysis.served_metrics import judged_cluster, judged_rollout
+from tests.rollouts.releases import NAMESPACE, V2
+
+from kohort.cli.actions import analysis, show
+from kohort.cli.connection import REFUSED
+from kohort.cli.main import main
+from kohort.kube.resources import ROLLOUT_HISTORIES
+from kohort.objects.json_types import JsonObject
+
+
+async def test_a_failed_step_is_shown_explained_recorded_and_overridden(capsys: pytest.CaptureFixture[str]) -> None:
+    async with judged_cluster() as story:
+        user = Story(story.cluster, capsys)
+        story.servers.slower[V2] = 3.0
+        await story.analysis()
+        await story.begin(plan=judged_rollout())
+        text, code = await user.run(analysis.show_analysis, "llm", "text")
+        assert (code, text) == (
+            0,
+            "No step of Rollout llm was judged yet; its ReleaseAnalysis is llm-slo\n",
+        )
+        assert (await user.run(analysis.override, "llm", ""))[1] == REFUSED
+        await story.change(V2)
+        await story.until(lambda: "failed its analysis" in story.message, timeout=1800)
+
+        text, code = await user.run(analysis.show_analysis, "llm", "text")
+        assert code == 0
+        header, ttft, errors, *rest = text.splitlines()
+        assert header.split()[:4] == ["STEP", "METRIC", "VERDICT", "NEW"]
+        assert ttft.split()[:3] == ["1", "ttft", "Failed"]
+        assert errors.split()[:3] == ["1", "errorRate", "(critical)"]
+        assert "share of bad samples in step 1" in text
+        assert "█" in text
+        assert rest[-1].startswith("step 1: Failed (Enforce): ttft q0.95")
+
+        (row,) = json.loads((await user.run(analysis.show_analysis, "llm", "json"))[0])
+        assert (row["phase"], row["metrics"][0]["verdict"]) == ("Failed", "Failed")
+        assert row["metrics"][0]["lower"] > 0
+        assert row["metrics"][0]["canary"] > 1.15 * row["metrics"][0]["stable"]
+
+        text, _ = await user.run(show.explain, "llm", "text")
+        assert "[analysis] Rollout llm: step 1: ttft q0.95" in text
+        assert "kohort analysis llm -n default" in text
+        assert "kohort approve --override llm -n default" in text
+
+        await story.until(lambda: bool(_recorded(story.cluster.objects(ROLLOUT_HISTORIES, NAMESPACE))))
+        (recorded,) = _recorded(story.cluster.objects(ROLLOUT_HISTORIES, NAMESPACE))
+        assert (recorded["step"], recorded["phase"]) == (1, "Failed")
+        assert "ttft q0.95" in recorded["message"]
+
+        text, code = await user.run(analysis.override, "llm", "only the canary is cold")
+        assert (code, text) == (0, "step 1 of Rollout llm goes on in spite of its analysis\n")
+        await story.until(lambda: story.step == 2, timeout=600)
+        assert story.run(1)["overriddenBy"].endswith("only the canary is cold")
+
+
+def _recorded(histories: list[JsonObject]) -> list[JsonObject]:
+    return [entry for one in histories for entry in one["spec"]["rollout"].get("data", {}).get("analysis", [])]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["approve", "llm", "--override", "--full"], "--override is for the current step"),
+        (["approve", "llm", "--reason", "x"], "--reason is for --override"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(words: list[str], text: str) -> None:
+    answer = CliRunner().invoke(main, words)
+    assert answer.exit_code == 2
+    assert text in answer.output
