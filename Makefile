@@ -80,7 +80,8 @@ test-pythons: $(TOOLS)
 crash: $(TOOLS)
 	KOHORT_CRASH_ROUNDS=200 $(BIN)/pytest -m crash tests/crash
 
-# IMAGE=--base=FILE takes exactly the Debian packages of an earlier dist/base.lock; --name=IMAGE names the result.
+# IMAGE=--base=FILE takes exactly the Debian packages of an earlier dist/base.lock; --name=IMAGE names the result;
+# --model-server builds the server of the demo instead.
 image: $(TOOLS)
 	$(BIN)/python -m tools.image $(IMAGE)
 

@@ -11,8 +11,8 @@ from tests.docs.pages import ROOT, Sandbox, blocks, commands_outside_sh_blocks, 
 
 DOCS = ROOT / "docs"
 TOP = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-NEEDS_CONTAINERS = {"containers.md"}
-"""Followed in tests/containers/test_how_to.py."""
+NEEDS_CONTAINERS = {"containers.md", "images.md"}
+"""Followed in tests/containers/test_how_to.py and tests/image/test_how_to.py."""
 HOW_TO = sorted(page.name for page in (DOCS / "how-to").glob("*.md") if page.name not in NEEDS_CONTAINERS)
 BEFORE = "kohort up --simulated-nodes 8 --detach\nexport KUBECONFIG=~/.local/share/kohort/kubeconfig\n"
 

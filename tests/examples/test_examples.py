@@ -229,7 +229,7 @@ def _step(cluster: Cluster, name: str) -> str:
 
 
 def test_no_example_is_forgotten() -> None:
-    models = {"llm", "vllm", "sglang", "tensor-parallel", "language-model"}
+    models = {"llm", "vllm", "sglang", "tensor-parallel", "language-model", "model-image"}
     features = {"volumes", "unique-placement", "exclusive-placement", "subgroups", "resize"}
     releases = {"canary-nginx", "canary-gateway", "blue-green"}
     assert {f"{name}.yaml" for name in models | features | releases} == set(SETS)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.containers import containerd as node_containerd
 from tests.image.containerd import Containerd, containerd
 from tools.container_packages import missing
 from tools.image.build import Built, archive_name, build, write
@@ -52,3 +53,19 @@ def binaries() -> Path:
     if kubernetes_programs.find() is None and shutil.which("go") is None:
         pytest.skip("no real control plane: install Go, or point KUBEBUILDER_ASSETS to its binaries")
     return kubernetes_programs.build()
+
+
+@pytest.fixture(scope="session")
+def node_runtime() -> Iterator[node_containerd.Containerd]:
+    """One for nodes of kohort, with the container runtime interface."""
+    if reason := missing():
+        pytest.skip(reason)
+    directory = Path(tempfile.mkdtemp(prefix="kohort-", dir="/var/tmp"))
+    runtime = node_containerd.Containerd(directory)
+    try:
+        runtime.start()
+        runtime.load(node_containerd.pause_archive())
+        yield runtime
+    finally:
+        runtime.stop()
+        shutil.rmtree(directory, ignore_errors=True)

@@ -3,10 +3,8 @@ cluster of `kohort up`, and on Kubernetes' control plane. Nothing is started by 
 
 import asyncio
 import contextlib
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final
@@ -14,10 +12,9 @@ from typing import Final
 import pytest
 from tests.builders import lws
 from tests.children import environment
-from tests.containers.containerd import Containerd, pause_archive
+from tests.containers.containerd import Containerd
 from tests.kubernetes.controlplane import control_plane
 from tests.kubernetes.test_groups import settled
-from tools.container_packages import missing
 from tools.image.build import Built
 
 from kohort import __version__
@@ -29,21 +26,6 @@ from kohort.objects.json_types import JsonObject
 NAMESPACE: Final = "lws-system"
 LEASE: Final = "b8b2488c.x-k8s.io"
 STAYS: Final = ["python3", "-c", "import signal; signal.signal(15, lambda *_: exit(0)); signal.pause()"]
-
-
-@pytest.fixture(scope="module")
-def node_runtime() -> Iterator[Containerd]:
-    if reason := missing():
-        pytest.skip(reason)
-    directory = Path(tempfile.mkdtemp(prefix="kohort-", dir="/var/tmp"))
-    runtime = Containerd(directory)
-    try:
-        runtime.start()
-        runtime.load(pause_archive())
-        yield runtime
-    finally:
-        runtime.stop()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

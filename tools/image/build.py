@@ -1,10 +1,13 @@
 """kohort's image, from its parts: Debian's Python, the locked packages, and kohort of this checkout."""
 
+import contextlib
+import dataclasses
 import datetime
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +31,7 @@ ENVIRONMENT: Final = {
     "PYTHONUNBUFFERED": "1",
     "SSL_CERT_FILE": f"/{debian.BUNDLE}",
 }
+MODEL_SERVER: Final = f"registry.example.com/kohort-model-server:{__version__}"
 PORTS: Final = ("8081/tcp", "8443/tcp", "9443/tcp")
 
 
@@ -46,41 +50,86 @@ class Origin:
 
 @dataclass(frozen=True)
 class Built:
+    title: str
     image: Image
     base: debian.Base
     wheels: tuple[wheels.Wheel, ...]
-    """kohort's own last."""
+    """Those of the operator; kohort's own last."""
     created: int
 
 
+@dataclass(frozen=True)
+class Part:
+    """What an image holds on top of Python."""
+
+    layers: dict[str, Files]
+    wheels: tuple[wheels.Wheel, ...]
+
+
 def build(root: Path, *, name: str = "", base: Path | None = None, origin: Origin | None = None) -> Built:
-    """From the checkout at root, with the Debian packages that the file pins, or the newest."""
+    """The operator's image, from the checkout at root, with the Debian packages that the file pins, or the newest."""
     origin = origin or read_origin(root)
-    try:
+    with _explained():
         made = debian.make_base(_pinned(base))
-        target = wheels.Target(made.python, made.libc, made.architecture)
-        with tempfile.TemporaryDirectory(prefix="kohort-wheels-") as directory:
-            own = wheels.read_wheel(build_wheel(root, Path(directory) / "own", origin.time))
-            needed = wheels.download(target, root / "requirements" / "run.lock", Path(directory))
-        packages, program = Files(), wheels.unpack(own, target)
-        for one in needed:
-            packages.update(wheels.unpack(one, target))
-        program.update(wheels.commands(program, target))
-        compile_modules(made.files, [packages, program], target)
+        part = _operator(root, _target(made), origin)
+        return _assemble("kohort", _operator_settings(name or TAGGED, made, origin), made, part, origin)
+
+
+def build_model_server(root: Path, *, name: str = "", base: Path | None = None) -> Built:
+    """The model server of the demo. It needs nothing but Python, so its base layer is that of the operator's image."""
+    origin = read_origin(root)
+    program = Files()
+    program.add("app/server.py", (root / "src" / "kohort" / "demo" / "model_server.py").read_bytes())
+    with _explained():
+        made = debian.make_base(_pinned(base))
+        settings = dataclasses.replace(
+            _operator_settings(name or MODEL_SERVER, made, origin),
+            entry_point=("python3", "/app/server.py"),
+            arguments=(),
+            ports=("8080/tcp", "9000/tcp"),
+        )
+        return _assemble("kohort-model-server", settings, made, Part({"the model server": program}, ()), origin)
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
     except (debian.BaseError, wheels.WheelError) as problem:
         raise ImageError(str(problem)) from problem
     except subprocess.CalledProcessError as problem:
         command = " ".join(map(str, problem.cmd))
         raise ImageError(f"{command} failed with exit code {problem.returncode}. {problem.stderr or ''}") from problem
-    layers = {
-        f"Debian packages for Python {made.python}": made.files.layer(),
-        "Python packages of requirements/run.lock": packages.layer(),
-        f"kohort {own.version}": program.layer(),
-    }
+
+
+def _target(base: debian.Base) -> wheels.Target:
+    return wheels.Target(base.python, base.libc, base.architecture)
+
+
+def _operator(root: Path, target: wheels.Target, origin: Origin) -> Part:
+    with tempfile.TemporaryDirectory(prefix="kohort-wheels-") as directory:
+        own = wheels.read_wheel(build_wheel(root, Path(directory) / "own", origin.time))
+        needed = wheels.download(target, root / "requirements" / "run.lock", Path(directory))
+    packages, program = Files(), wheels.unpack(own, target)
+    for one in needed:
+        packages.update(wheels.unpack(one, target))
+    program.update(wheels.commands(program, target))
+    layers = {"Python packages of requirements/run.lock": packages, f"kohort {own.version}": program}
+    return Part(layers, (*needed, own))
+
+
+def _assemble(title: str, settings: Settings, base: debian.Base, part: Part, origin: Origin) -> Built:
+    compile_modules(base.files, [*part.layers.values()], _target(base))
+    files = {f"Debian packages for Python {base.python}": base.files, **part.layers}
+    image = make_image(settings, {text: one.layer() for text, one in files.items()})
+    return Built(title, image, base, part.wheels, origin.time)
+
+
+def _operator_settings(name: str, base: debian.Base, origin: Origin) -> Settings:
     moment = datetime.datetime.fromtimestamp(origin.time, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    settings = Settings(
-        name=name or TAGGED,
-        architecture=made.architecture,
+    return Settings(
+        name=name,
+        architecture=base.architecture,
         created=moment,
         entry_point=("kohort",),
         arguments=("operator",),
@@ -89,7 +138,6 @@ def build(root: Path, *, name: str = "", base: Path | None = None, origin: Origi
         ports=PORTS,
         labels=_labels(origin, moment),
     )
-    return Built(make_image(settings, layers), made, (*needed, own), origin.time)
 
 
 def write(built: Built, folder: Path) -> list[str]:
@@ -115,7 +163,7 @@ def write(built: Built, folder: Path) -> list[str]:
 
 
 def archive_name(built: Built) -> str:
-    return f"kohort-{built.wheels[-1].version}-image-{built.base.architecture}.tar"
+    return f"{built.title}-{__version__}-image-{built.base.architecture}.tar"
 
 
 def build_wheel(root: Path, folder: Path, created: int) -> Path:
