@@ -10,6 +10,7 @@ from kohort.node.resize.actuation import CgroupActuator
 from kohort.node.resize.allocation import Allocations
 from kohort.node.resize.plan import in_progress
 from kohort.node.resource_views import Actuated, figures_of
+from kohort.node.runtimes.interface import Runtime
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import Quantity
 from kohort.resources import container_cgroup, pod_cgroup, stored_qos_class
@@ -37,6 +38,8 @@ class Machine:
         self.stopped: list[str] = []
         self.allocations = Allocations(root / "state", self.observer)
         self.cgroups = Cgroups(root / "cgroup", self.observer)
+        self.runtime: Runtime | None = None
+        """One that makes the cgroups of containers; None if the agent does."""
 
     def observer(self, kind: str, path: Path, content: str) -> None:
         if self.dies_before is not None and len(self.writes) == self.dies_before:
@@ -78,7 +81,7 @@ class Machine:
         async def stop(name: str) -> None:
             self.stopped.append(name)
 
-        await CgroupActuator(self.cgroups, self.allocations).actuate(allocated, running, stop)
+        await CgroupActuator(self.cgroups, self.allocations, self.runtime).actuate(allocated, running, stop)
 
     def start_again(self, pod: Pod) -> list[str]:
         """Start what was stopped, as the agent does it: with the figures that are allocated by then. Their names."""

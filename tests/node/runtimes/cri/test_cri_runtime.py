@@ -410,6 +410,22 @@ def test_pods_share_a_pull_and_three_images_come_at_once(tmp_path: Path) -> None
     with_images(program, tmp_path)
 
 
+def test_nothing_is_remembered_of_a_pod_that_was_deleted_during_its_pull(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        fake.pull_time, fake.registry = 10.0, {"docker.io/library/app:1": APP}
+        assert isinstance(runtime.images, RegistryImages)
+        request = Puller(runtime.images).request("app:1")
+        with pytest.raises(ImageBeingPulled):
+            await runtime.images.ensure(request)
+        await asyncio.sleep(20)
+        await runtime.remove_pod("u1")
+        fake.images.clear()
+        with pytest.raises(ImageBeingPulled):
+            await runtime.images.ensure(request)
+
+    run(program, tmp_path)
+
+
 def test_an_image_that_cannot_be_looked_up(tmp_path: Path) -> None:
     async def program(fake: FakeRuntime, puller: Puller) -> None:
         fake.broken["ImageStatus"] = RpcError(Code.UNKNOWN, "database is broken")

@@ -97,6 +97,7 @@ class CriRuntime:
         self.name = name
         self.version = version
         self.images: ImageSource | None = images
+        self._registry = images
         self._client = client
         self._node = node
         self._containers: dict[str, _Container] = {}
@@ -173,6 +174,7 @@ class CriRuntime:
                 await self._client.call_unless_gone(cri.REMOVE_POD_SANDBOX, request)
         self._sandboxes.pop(uid, None)
         self._specs.pop(uid, None)
+        self._registry.forget(uid)
         for id in [id for id in self._containers if parse_container_key(id).pod_uid == uid]:
             self._containers.pop(id, None)
 
