@@ -146,6 +146,8 @@ OPERATIONS = (
     "release",
     "abort",
     "resize",
+    "resize in place",
+    "release in place",
     "take over",
     "crash midway",
 )
@@ -156,6 +158,8 @@ EXCLUDED: dict[tuple[Pick, Pick], str] = {
     (("subgroups", "none"), ("placement", "exclusive subgroups")): "there are no subgroups to place",
     (("size", "one"), ("placement", "exclusive subgroups")): "as above",
     (("resources", "none"), ("operation", "resize")): "a pod may not leave its quality of service class",
+    (("resources", "none"), ("operation", "resize in place")): "as above",
+    (("resources", "none"), ("operation", "release in place")): "as above",
 }
 
 

@@ -296,6 +296,36 @@ class Story:
         await self.until(self.settled)
         assert self.identities() == before
 
+    def with_cpu(self, cpu: str) -> JsonObject:
+        found = self.with_image(OLD)
+        for role in found.values():
+            (container,) = role["spec"]["containers"]
+            amounts = {**container["resources"], "requests": {**container["resources"]["requests"], "cpu": cpu}}
+            role["spec"]["containers"] = [{**container, "resources": amounts}]
+        return found
+
+    def have(self, cpu: str, *, held: str = "") -> bool:
+        """The pods of every group have this cpu, except those that the partition keeps at another."""
+        found = [(int(pod["metadata"]["labels"][group_labels.GROUP_INDEX]), pod) for pod in self.pods().values()]
+        return all(_runs_with(pod, held if held and index < self.held else cpu) for index, pod in found)
+
+    async def resize_in_place(self) -> None:
+        """More, and back again: the templates change, no pod does."""
+        before = self.identities()
+        await self.edit(self.with_cpu("300m"), rolloutStrategy={"resourceUpdatePolicy": "InPlaceOnly"})
+        await self.until(lambda: self.settled(held=self.held) and self.have("300m", held="200m"))
+        await self.edit(self.with_cpu("200m"))
+        await self.until(lambda: self.settled() and self.have("200m"))
+        assert self.identities() == before
+
+    async def release_in_place(self) -> None:
+        before = self.identities()
+        await self._guard({"replicas": 1, "pause": {"duration": 5}}, {"replicas": "100%", "pause": {"duration": 5}})
+        await self.edit(self.with_cpu("300m"), rolloutStrategy={"resourceUpdatePolicy": "InPlaceOnly"})
+        await self.until(lambda: self._release().get("phase") == "Progressing")
+        await self.until(lambda: self._ended() and self.settled() and self.have("300m"))
+        assert self.identities() == before
+
     async def take_over(self) -> None:
         before, writes = self.identities(), self.status()
         await self.cluster.parts["operator"].stop()
@@ -348,6 +378,8 @@ DOING: Mapping[str, Callable[[Story], Awaitable[None]]] = {
     "release": Story.release,
     "abort": Story.abort,
     "resize": Story.resize,
+    "resize in place": Story.resize_in_place,
+    "release in place": Story.release_in_place,
     "take over": Story.take_over,
     "crash midway": Story.crash_midway,
 }
