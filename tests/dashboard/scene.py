@@ -12,7 +12,16 @@ from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard.running import Running, running
 from kohort.dashboard.server import Settings
 from kohort.kube.client import Client
-from kohort.kube.resources import INGRESSES, LEADER_WORKER_SETS, NAMESPACES, PODS, ROLLOUTS, SERVICES, Key
+from kohort.kube.resources import (
+    ANALYSIS_RUNS,
+    INGRESSES,
+    LEADER_WORKER_SETS,
+    NAMESPACES,
+    PODS,
+    ROLLOUTS,
+    SERVICES,
+    Key,
+)
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rules import group_labels
 from kohort.testing import Cluster
@@ -153,6 +162,35 @@ class Scene:
     def phase_of(self, name: str, namespace: str) -> str:
         found = self.cluster.find(ROLLOUTS, name, namespace) or {}
         return str((found.get("status") or {}).get("phase", ""))
+
+    async def judged(self, name: str, namespace: str, canary: list[float], stable: list[float]) -> None:
+        """The record of an analysis of the current step, with these shares of bad samples."""
+        rollout = self.cluster.find(ROLLOUTS, name, namespace) or {}
+        status = rollout["status"]
+        release = status["canaryStatus"].get("observedRolloutID", "")
+        spec = {"rollout": name, "release": release, "step": status["currentStepIndex"], "analysis": "errors"}
+        body: JsonObject = {"metadata": {"name": f"{name}-run", "namespace": namespace}, "spec": spec}
+        await self.client.create(ANALYSIS_RUNS, body)
+        windows = [
+            {"until": 30.0 * number, "canaryBad": bad, "canaryTotal": 1.0, "stableBad": other, "stableTotal": 1.0}
+            for number, (bad, other) in enumerate(zip(canary, stable, strict=True), 1)
+        ]
+        limits = {"limit": "maxDelta", "failAbove": 0.03}
+        check = {**limits, "place": 0, "error": 0.01, "passBelow": 0.02, "expected": 0.01}
+        result = {**limits, "verdict": "Running", "share": 0.02, "stableShare": 0.01, "lower": 0.012, "upper": 0.028}
+        metric = {
+            "name": "error-rate",
+            "checks": [check],
+            "results": [result],
+            "windows": windows,
+            "verdict": "Running",
+            "canaryValue": canary[-1],
+            "stableValue": stable[-1],
+            "critical": True,
+        }
+        found = {"phase": "Running", "mode": "Enforce", "readings": len(canary), "elapsedSeconds": 300.0}
+        status_body: JsonObject = {"status": {**found, "metrics": [metric]}}
+        await self.client.patch(ANALYSIS_RUNS, f"{name}-run", namespace, status_body, subresource="status")
 
     def step_of(self, name: str, namespace: str) -> int:
         found = self.cluster.find(ROLLOUTS, name, namespace) or {}

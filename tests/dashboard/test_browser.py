@@ -27,6 +27,7 @@ VIEWS = {
     "resize": "/dashboard/sets/inference/llama-70b/resize",
     "failures": "/dashboard/sets/inference/llama-70b/failures",
     "nodes": "/dashboard/nodes",
+    "drain": "/dashboard/nodes/sim-0/drain",
     "what-if": "/dashboard/what-if?set=inference/llama-70b",
     "action": f"{MIXTRAL}/actions/abort",
 }
@@ -59,6 +60,8 @@ async def fill(of: Scene) -> None:
     await of.cluster.until(lambda: of.phase_of("mixtral", "inference") == "Healthy")
     await of.change_image("mixtral", "inference", "registry.example.com/mixtral:1.5.0")
     await of.until_step("mixtral", "inference", 1, "StepPaused")
+    shares = [0.014, 0.018, 0.012, 0.021, 0.017, 0.024, 0.019, 0.022, 0.018, 0.02]
+    await of.judged("mixtral", "inference", shares, [0.011, 0.009, 0.012, 0.01, 0.008, 0.011, 0.01, 0.012, 0.009, 0.01])
 
 
 @asynccontextmanager

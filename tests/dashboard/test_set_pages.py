@@ -99,6 +99,28 @@ async def test_a_release_is_a_rail_with_both_versions(place: tuple[Scene, Visit]
     assert any("model:2" in one for one in page["difference"])
     text = await user.text(f"{SETS}/llm/release")
     assert 'aria-current="step"' in text
+    assert page["analyses"] == []
+
+
+async def test_a_judged_step_has_a_chart(place: tuple[Scene, Visit]) -> None:
+    found, user = place
+    await found.create(model_set("llm", image="model:1"))
+    await found.ready("llm")
+    await found.released("llm", "default", STEPS)
+    await found.cluster.until(lambda: found.phase_of("llm", "default") == "Healthy")
+    await found.change_image("llm", "default", "model:2")
+    await found.until_step("llm", "default", 1, "StepPaused")
+    await found.judged("llm", "default", [0.02, 0.04], [0.01, 0.01])
+    while not (await user.json(f"{SETS}/llm/release"))["analyses"]:
+        pass
+    while not (page := await user.json(f"{SETS}/llm/release"))["analyses"][0]["metrics"]:
+        pass
+    (analysis,) = page["analyses"]
+    (metric,) = analysis["metrics"]
+    assert (analysis["step"], analysis["phase"], metric["failAbove"]) == (1, "Running", 0.03)
+    assert [(one["canary"], one["stable"]) for one in metric["points"]] == [(0.02, 0.01), (0.04, 0.01)]
+    text = await user.text(f"{SETS}/llm/release")
+    assert text.count("<polyline") == 2 and 'class="limit"' in text
 
 
 async def test_a_resize_is_shown_pod_by_pod(place: tuple[Scene, Visit]) -> None:

@@ -116,6 +116,7 @@ async def test_no_page_of_another_namespace_exists(place: Place, tab: str) -> No
 async def test_nodes_and_plans_show_nothing_of_other_namespaces(place: Place) -> None:
     async with logged_in(place, place.token) as user:
         await user.json("/dashboard/nodes", status=404)
+        await user.json("/dashboard/nodes/sim-0/drain", status=404)
         await user.json(f"/dashboard/what-if?set=west/{SECRET}", status=404)
         kind = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet"
         manifest = f"{kind}\nmetadata: {{name: {SECRET}, namespace: west}}"

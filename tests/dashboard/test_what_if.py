@@ -13,7 +13,7 @@ from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.forecast import Step
 from kohort.inspection.roll_cost import accelerators_of, group_starts, roll_cost
 from kohort.inspection.snapshot import Snapshot
-from kohort.kube.resources import LEADER_WORKER_SETS
+from kohort.kube.resources import LEADER_WORKER_SETS, PODS
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import Json
 from kohort.rules import group_labels
@@ -77,6 +77,16 @@ async def test_nodes_show_groups_and_free_accelerators(place: tuple[Scene, Visit
     assert sum(one["pods"] for one in placed) == 4
     assert not page["partial"]
     assert "28" in await user.text("/dashboard/nodes")
+
+
+async def test_a_drain_is_foreseen(place: tuple[Scene, Visit]) -> None:
+    found, user = place
+    on = (found.cluster.find(PODS, "llm-0", "default") or {})["spec"]["nodeName"]
+    page = await user.json(f"/dashboard/nodes/{on}/drain")
+    assert page["node"] == on
+    assert 0 in {one["group"] for one in page["groups"]}
+    assert f"drain of node {on}" in await user.text(f"/dashboard/nodes/{on}/drain")
+    await user.json("/dashboard/nodes/none/drain", status=404)
 
 
 def machine(name: str, **labels: str) -> Node:

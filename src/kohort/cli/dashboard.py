@@ -15,10 +15,15 @@ from kohort.cli.option_types import listed
 )
 @click.option(
     "--auth",
-    type=click.Choice(["link", "token"]),
+    type=click.Choice(["link", "token", "proxy"]),
     default="link",
     show_default=True,
-    help="How users log in: by the one-time link that is printed, or each with a bearer token of the cluster.",
+    help="How users log in: by the link that is printed, with a token of the cluster each, or at a proxy in front.",
+)
+@click.option(
+    "--proxy-secret-file",
+    type=click.Path(dir_okay=False),
+    help="For --auth proxy: the secret that the proxy sends as X-Kohort-Proxy-Secret.",
 )
 @click.option(
     "--allowed-host",
@@ -34,6 +39,7 @@ def command(
     host: str,
     port: int,
     auth: str,
+    proxy_secret_file: str | None,
     allowed_hosts: tuple[str, ...],
     namespaces: str,
     allow_actions: bool,
@@ -49,11 +55,21 @@ def command(
     os.environ.setdefault("KOHORT_LOG", "warning")
     from kohort.cli.actions import dashboard
 
+    if (auth == "proxy") != bool(proxy_secret_file):
+        raise click.UsageError("--auth proxy and --proxy-secret-file belong together")
     hosts = tuple(host for given in allowed_hosts for host in listed(given))
     places = tuple(listed(namespaces))
     execute(
         target,
         lambda client, namespace: dashboard.serve(
-            client, namespace, host, port, auth, hosts, allow_actions=allow_actions, namespaces=places
+            client,
+            namespace,
+            host,
+            port,
+            auth,
+            hosts,
+            allow_actions=allow_actions,
+            namespaces=places,
+            secret_file=proxy_secret_file,
         ),
     )

@@ -4,11 +4,14 @@
 |---|---|
 | on a laptop (`OwnRights`) | the person who started it, by a one-time link |
 | in a cluster (`ReviewedRights`) | a user with a bearer token, which a TokenReview checks |
+| behind a proxy that signs users in (`ProxyUsers`) | the user whom the proxy names, if it knows the shared secret |
 
 | | reads | writes, logs, dry runs |
 |---|---|---|
 | on a laptop | watches with the credentials of the kubeconfig | the same credentials |
 | in a cluster | a SubjectAccessReview for the user: may it `list` this kind in this namespace? | the user's token |
+
+| behind a proxy | the same | impersonation, which the account of the dashboard must be allowed |
 
 So the API server authorizes everything as the user who asks, and the dashboard itself has no right to write.
 
@@ -19,14 +22,15 @@ right that is taken away is gone from all pages after that time.
 
 import asyncio
 import hashlib
-from collections.abc import Iterable
+import hmac
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 import msgspec
 
 from kohort.dashboard.cluster_cache import NEEDED, OPTIONAL
 from kohort.kube.client import Client
-from kohort.kube.credentials import Credentials, Static
+from kohort.kube.credentials import Certificate, Credentials, Static
 from kohort.kube.resources import LEADER_WORKER_SETS, SUBJECT_ACCESS_REVIEWS, Resource
 from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.json_types import JsonObject
@@ -39,6 +43,8 @@ REMEMBER_SECONDS: Final = 20.0
 _REMEMBERED: Final = 20_000
 """Answers that are kept at most; when there are more, all are asked again."""
 _REVIEWS_AT_ONCE: Final = 16
+_MOST_CALLERS: Final = 256
+_SHORTEST_SECRET: Final = 16
 ALL: Final = (*NEEDED, *OPTIONAL)
 
 
@@ -176,7 +182,7 @@ class TokenReviewer:
         return Client(transport, field_manager="kohort-dashboard", user_agent="kohort-dashboard")
 
     async def _make_room(self) -> None:
-        while len(self._known) >= 256:
+        while len(self._known) >= _MOST_CALLERS:
             await self._forget(min(self._known, key=lambda one: self._known[one][1]))
 
     async def _forget(self, name: bytes) -> None:
@@ -187,6 +193,69 @@ class TokenReviewer:
     async def close(self) -> None:
         for name in [*self._known]:
             await self._forget(name)
+
+
+class ActingAs(Credentials):
+    """The credentials of the dashboard, to act as another user; the API server asks whether they may."""
+
+    def __init__(self, own: Credentials, user: User) -> None:
+        super().__init__()
+        self._own = own
+        self._pairs = [("impersonate-user", user.name), *(("impersonate-group", one) for one in user.groups)]
+
+    async def headers(self) -> list[tuple[str, str]]:
+        return [*self._pairs, *await self._own.headers()]
+
+    async def certificate(self) -> Certificate | None:
+        return await self._own.certificate()
+
+    def reject(self) -> bool:
+        return self._own.reject()
+
+
+class ProxyUsers:
+    """Users whom a proxy in front has signed in, by OIDC for example. Its headers count only with the shared secret:
+    without it, any client that reaches the dashboard past the proxy could name any user."""
+
+    SECRET: Final = "X-Kohort-Proxy-Secret"
+    USER: Final = "X-Forwarded-User"
+    GROUPS: Final = "X-Forwarded-Groups"
+
+    def __init__(self, transport: HttpsTransport, secret: str) -> None:
+        if len(secret) < _SHORTEST_SECRET:
+            raise ValueError(f"the shared secret of the proxy must have at least {_SHORTEST_SECRET} characters")
+        self._transport = transport
+        self._secret = secret
+        self._known: dict[User, Caller] = {}
+
+    def caller(self, headers: Mapping[str, str]) -> Caller | None:
+        """None if the secret is wrong or no user is named."""
+        if not hmac.compare_digest(self._secret.encode(), headers.get(self.SECRET, "").encode()):
+            return None
+        name = headers.get(self.USER, "").strip()
+        if not name or name.startswith("system:"):
+            return None  # Users of the cluster itself do not sign in at a proxy.
+        groups = [one.strip() for one in headers.get(self.GROUPS, "").split(",")]
+        given = tuple(one for one in groups if one and not one.startswith("system:"))
+        user = User(name, groups=(*given, "system:authenticated"))
+        known = self._known.get(user)
+        if known is None:
+            if len(self._known) >= _MOST_CALLERS:
+                self._known.clear()
+            known = self._known[user] = Caller(user, self._client(user))
+        return known
+
+    def csrf(self, user: User) -> str:
+        """What forms of a user carry: known to this process only, and another one for each user."""
+        return hmac.new(self._secret.encode(), f"csrf {user.name}".encode(), hashlib.sha256).hexdigest()
+
+    def _client(self, user: User) -> Client:
+        transport = HttpsTransport(self._transport.connection, ActingAs(self._transport.credentials, user))
+        return Client(transport, field_manager="kohort-dashboard", user_agent="kohort-dashboard")
+
+    async def close(self) -> None:
+        for one in self._known.values():
+            await one.client.close()
 
 
 def user_of(found: JsonObject) -> User:

@@ -25,6 +25,7 @@ from kohort.kube.errors import ApiError
 from kohort.kube.informer import Informer
 from kohort.kube.manager import Manager
 from kohort.kube.resources import (
+    ANALYSIS_RUNS,
     CONTROLLER_REVISIONS,
     EVENTS,
     HTTP_ROUTES,
@@ -43,6 +44,7 @@ from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Event, Node, PersistentVolumeClaim, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
+from kohort.rollouts.analysis.analysis_types import AnalysisRun
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
 from kohort.rules.rollout_labels import CANARY_SET
@@ -59,9 +61,11 @@ OPTIONAL: Final = (
     PERSISTENT_VOLUME_CLAIMS,
     SERVICES,
     NODES,
+    ANALYSIS_RUNS,
 )
 _BY_WORKLOAD: Final = "dashboard-workload"
 _BY_STABLE_SET: Final = "dashboard-stable-set"
+_BY_ROLLOUT: Final = "dashboard-rollout"
 _BY_INVOLVED: Final = "dashboard-involved"
 _WARNINGS: Final = "type=Warning"
 
@@ -93,6 +97,7 @@ class ClusterCache:
         self.services: Informer[GroupService] | None = None
         self.nodes: Informer[Node] | None = None
         self.other_pods: Informer[Pod] | None = None
+        self.runs: Informer[AnalysisRun] | None = None
         manager.background("optional-objects", self._look_for_optional)
 
     @property
@@ -146,6 +151,10 @@ class ClusterCache:
             self.rollouts = manager.informer(ROLLOUTS, Rollout)
             self.rollouts.add_index(_BY_WORKLOAD, _by_workload)
             self.rollouts.on_change(lambda old, new: self._rollout_changed(new or old))
+        if self.runs is None and await self._readable(ANALYSIS_RUNS):
+            self.runs = manager.informer(ANALYSIS_RUNS, AnalysisRun)
+            self.runs.add_index(_BY_ROLLOUT, _by_rollout)
+            self.runs.on_change(lambda old, new: self._run_changed(new or old))
         if self.routes is None and await self._readable(HTTP_ROUTES):
             self.routes = manager.informer(HTTP_ROUTES, dict)
             self.routes.on_change(lambda old, new: self._route_changed(new or old))
@@ -177,6 +186,10 @@ class ClusterCache:
     def _rollout_changed(self, rollout: Rollout | None) -> None:
         if rollout is not None and rollout.spec.workload_ref.is_group_set:
             self._report(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
+
+    def _run_changed(self, run: AnalysisRun | None) -> None:
+        if run is not None and self.rollouts is not None:
+            self._rollout_changed(self.rollouts.get(Key(run.metadata.namespace, run.spec.rollout)))
 
     def _route_changed(self, route: JsonObject | None) -> None:
         """Any set of the namespace that a Rollout releases: which of them the route serves is seen when it is read."""
@@ -233,6 +246,11 @@ class ClusterCache:
             canary=canary,
         )
 
+    def analysis_runs(self, rollout: Rollout) -> list[AnalysisRun]:
+        """Of the steps of a Rollout's releases."""
+        name = f"{rollout.metadata.namespace}/{rollout.metadata.name}"
+        return self.runs.by_index(_BY_ROLLOUT, name) if self.runs is not None else []
+
     def _groups(self, group_set: LeaderWorkerSet, readable: Collection[Resource]) -> Snapshot:
         metadata = group_set.metadata
         name = f"{metadata.namespace}/{metadata.name}"
@@ -288,6 +306,10 @@ class ClusterCache:
 def _by_workload(rollout: Rollout) -> Iterable[str]:
     ref = rollout.spec.workload_ref
     return (f"{rollout.metadata.namespace}/{ref.name}",) if ref.is_group_set else ()
+
+
+def _by_rollout(run: AnalysisRun) -> Iterable[str]:
+    return (f"{run.metadata.namespace}/{run.spec.rollout}",) if run.spec.rollout else ()
 
 
 def _by_stable_set(group_set: LeaderWorkerSet) -> Iterable[str]:

@@ -5,12 +5,14 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from kohort.dashboard.analysis_charts import StepAnalysis, step_analyses
 from kohort.dashboard.set_page import SetHead, head_of
 from kohort.inspection import history
 from kohort.inspection.release import Release, matches_of, release_of
 from kohort.inspection.served_revisions import Version
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import GroupBranch, tree_of
+from kohort.rollouts.analysis.analysis_types import AnalysisRun
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.step_arithmetic import planned
 
@@ -54,9 +56,11 @@ class ReleasePage(msgspec.Struct, frozen=True, rename="camel"):
     new: ReleasedVersion | None
     difference: Sequence[str]
     """From the stable version to the new one."""
+    analyses: Sequence[StepAnalysis] = ()
+    """Judged steps of this release; of the last one while none is under way."""
 
 
-def release_page(snapshot: Snapshot, now: datetime) -> ReleasePage | None:
+def release_page(snapshot: Snapshot, now: datetime, runs: Sequence[AnalysisRun] = ()) -> ReleasePage | None:
     """None if no Rollout releases the set."""
     rollout = snapshot.rollout
     if rollout is None:
@@ -76,7 +80,17 @@ def release_page(snapshot: Snapshot, now: datetime) -> ReleasePage | None:
         stable=_stable(snapshot, stable, release, now),
         new=_new(snapshot, new, release, now),
         difference=history.difference(stable, new) if stable is not None and new is not None else [],
+        analyses=step_analyses(runs, _release_id(rollout, runs)),
     )
+
+
+def _release_id(rollout: Rollout, runs: Sequence[AnalysisRun]) -> str:
+    """Of the release that the Rollout is, or was last, busy with."""
+    progress = rollout.status.progress
+    if progress is not None and progress.observed_rollout_id:
+        return progress.observed_rollout_id
+    newest = max(runs, key=lambda one: one.metadata.creation_timestamp or "", default=None)
+    return newest.spec.release if newest is not None else ""
 
 
 def rail(rollout: Rollout, replicas: int, release: Release | None) -> list[RailStep]:

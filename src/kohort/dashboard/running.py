@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from kohort.dashboard.access import Caller, OwnRights, ReviewedRights, TokenReviewer, own_user
+from kohort.dashboard.access import Caller, OwnRights, ProxyUsers, ReviewedRights, TokenReviewer, own_user
 from kohort.dashboard.cluster_cache import NEEDED, ClusterCache
 from kohort.dashboard.commands import Commands, Verb
 from kohort.dashboard.html import ROOT
@@ -37,17 +37,22 @@ async def running(
     namespace: str = "",
     namespaces: tuple[str, ...] = (),
     tokens_of: Connection | None = None,
+    proxy: ProxyUsers | None = None,
     link_used: Callable[[str], None] = lambda path: None,
 ) -> AsyncIterator[Running]:
-    """`client` reads the cluster. With `tokens_of`, the API server whose tokens users log in with, reads are reviewed
-    for each user; otherwise every session acts with the rights of `client`. `namespaces` are those that are shown, all
-    if none are given; `namespace` is shown if the client may not read all. `link_used` gets the next link's path."""
+    """`client` reads the cluster. With `tokens_of`, the API server whose tokens users log in with, or with `proxy`, reads
+    are reviewed for each user; otherwise every session acts with the rights of `client`. `namespaces` are those that
+    are shown, all if none are given; `namespace` is shown if the client may not read all. `link_used` gets the path of
+    the next link."""
     confined = namespaces or await readable_namespaces(client, namespace)
     manager = Manager(client, name="dashboard", caches=SharedStores(client, namespaces=confined))
     cache = ClusterCache(manager, confined)
     verbs = frozenset(one.value for one in Verb) if settings.allow_actions else frozenset[str]()
-    if tokens_of is not None:
-        login: LinkLogin | TokenReviewer = TokenReviewer(client, tokens_of)
+    if proxy is not None:
+        login: LinkLogin | TokenReviewer | ProxyUsers = proxy
+        views = Views(cache, ReviewedRights(client), commands, verbs)
+    elif tokens_of is not None:
+        login = TokenReviewer(client, tokens_of)
         views = Views(cache, ReviewedRights(client), commands, verbs)
     else:
         login = LinkLogin(Caller(await own_user(client), client), lambda: link_used(link()))
@@ -64,7 +69,7 @@ async def running(
             yield Running(port, link)
         finally:
             await runner.cleanup()
-            if isinstance(login, TokenReviewer):
+            if isinstance(login, TokenReviewer | ProxyUsers):
                 await login.close()
 
 

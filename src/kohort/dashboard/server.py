@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 from aiohttp import web
 
-from kohort.dashboard.access import Caller, TokenReviewer
+from kohort.dashboard.access import Caller, ProxyUsers, TokenReviewer, User
 from kohort.dashboard.badge import svg
 from kohort.dashboard.commands import Refused
 from kohort.dashboard.html import ROOT, Html, path, tag
@@ -32,6 +32,7 @@ from kohort.dashboard.live import Broadcast, page_digest, updates_of
 from kohort.dashboard.log_stream import merged_lines
 from kohort.dashboard.pages.layout import Visitor, message_page, page
 from kohort.dashboard.sessions import COOKIE, OneTimeLink, Session, Sessions
+from kohort.dashboard.sessions import MOST as MOST_SESSIONS
 from kohort.dashboard.view import BadRequest, NoSuchPage, View
 from kohort.dashboard.views import Views
 from kohort.kube.errors import ApiError
@@ -108,7 +109,7 @@ class LinkLogin:
         return self._caller
 
 
-Login = LinkLogin | TokenReviewer
+Login = LinkLogin | TokenReviewer | ProxyUsers
 
 
 class Dashboard:
@@ -121,6 +122,7 @@ class Dashboard:
         self._login = login
         self._settings = settings
         self._sessions = Sessions()
+        self._of_users: dict[User, Session] = {}
         self._streams = 0
         self._open: set[asyncio.Task[object]] = set()
         """Requests whose answer is a stream: they end only with the browser, or the server."""
@@ -196,6 +198,9 @@ class Dashboard:
         return handle
 
     async def _session(self, request: web.Request) -> Session | None:
+        if isinstance(self._login, ProxyUsers):
+            caller = self._login.caller(request.headers)
+            return self._session_of(caller, self._login.csrf(caller.user)) if caller is not None else None
         session = self._sessions.find(request.cookies.get(COOKIE, ""))
         if isinstance(self._login, LinkLogin):
             return session
@@ -211,6 +216,15 @@ class Dashboard:
             raise web.HTTPTooManyRequests()
         caller = await self._login.caller(token.strip())
         return Session("", "", caller, token.strip()) if caller is not None else None
+
+    def _session_of(self, caller: Caller, csrf: str) -> Session:
+        """Of a user whom a proxy names with each request: without a cookie."""
+        known = self._of_users.get(caller.user)
+        if known is None:
+            if len(self._of_users) >= MOST_SESSIONS:
+                self._of_users.clear()
+            known = self._of_users[caller.user] = Session(caller.user.name, csrf, caller)
+        return known
 
     async def _check_write(self, request: web.Request, session: Session) -> None:
         origin = request.headers.get("Origin")
@@ -237,11 +251,13 @@ class Dashboard:
                 text = "This link was used already, or is of another start. The terminal shows the one that works now."
                 return self._message(403, "Link not valid", text)
             return self._begin(self._sessions.begin(caller))
+        if isinstance(self._login, ProxyUsers):
+            return self._message(401, "Log in", "Open the dashboard through the proxy that signs users in.")
         return self._html(message_page("Log in", _TOKEN_TEXT, self._version, _token_form()), 200)
 
     async def _login_with_token(self, request: web.Request) -> web.StreamResponse:
-        if isinstance(self._login, LinkLogin):
-            raise web.HTTPNotFound(reason="this dashboard is opened by a link")
+        if not isinstance(self._login, TokenReviewer):
+            raise web.HTTPNotFound(reason="this dashboard takes no tokens")
         if not self._logins.allow(request.remote or ""):
             raise web.HTTPTooManyRequests()
         origin = request.headers.get("Origin")

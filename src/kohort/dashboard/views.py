@@ -12,6 +12,7 @@
 | /sets/NAMESPACE/NAME/failures | failures of its groups, with what was kept of them |
 | /sets/NAMESPACE/NAME/actions/VERB | the preview of an action |
 | /nodes | nodes by topology, with groups and free accelerators |
+| /nodes/NAME/drain | what a drain of a node would take |
 | /what-if | a form for a manifest; `?set=NAMESPACE/NAME` begins with a set |
 """
 
@@ -28,6 +29,7 @@ from kohort.dashboard.fleet import FleetFilter, FleetRow
 from kohort.dashboard.log_stream import MOST_PODS
 from kohort.dashboard.nodes_page import PodRequests, nodes_page
 from kohort.dashboard.pages.action import action_sections
+from kohort.dashboard.pages.drain import drain_sections
 from kohort.dashboard.pages.fleet import fleet_sections
 from kohort.dashboard.pages.nodes import nodes_sections
 from kohort.dashboard.pages.release import release_sections
@@ -45,17 +47,18 @@ from kohort.dashboard.resize_page import resize_page
 from kohort.dashboard.set_page import Badge, LogsPage
 from kohort.dashboard.view import BadRequest, NoSuchPage, View
 from kohort.dashboard.what_if_page import MOST_CHARACTERS, WhatIfPage, manifest_of, what_if_page
-from kohort.groups.caches import owned_by
+from kohort.groups.caches import owned_by, sets_of
 from kohort.groups.failure_evidence import KEY, decoded
 from kohort.groups.failure_recorder import config_map_name
 from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.inspection.drain_forecast import forecast_drain
 from kohort.inspection.history import NoSuchRevision
 from kohort.inspection.progress import progress_of
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube import clock
 from kohort.kube.errors import Forbidden, NotFound
-from kohort.kube.resources import CONFIG_MAPS, EVENTS, NODES, PODS, Key, Resource
-from kohort.objects.core import ConfigMap, Event
+from kohort.kube.resources import ANALYSIS_RUNS, CONFIG_MAPS, EVENTS, NODES, PODS, Key, Resource
+from kohort.objects.core import ConfigMap, Event, Node, Pod
 from kohort.rules.group_identity import parse_index
 
 NO_VERBS: Final[Collection[str]] = frozenset()
@@ -102,7 +105,7 @@ class Views:
                 title = f"Logs of {name}"
                 return View(title, "fleet", page, logs_sections(page, MOST_PODS), refreshes=False)
             case ["sets", namespace, name, "release"]:
-                return self._release(await self.snapshot(caller, namespace, name))
+                return await self._release(caller, await self.snapshot(caller, namespace, name))
             case ["sets", namespace, name, "resize"]:
                 return self._resize(await self.snapshot(caller, namespace, name))
             case ["sets", namespace, name, "failures"]:
@@ -111,6 +114,8 @@ class Views:
                 return await self._action(caller, await self.snapshot(caller, namespace, name), verb, query, csrf)
             case ["nodes"]:
                 return await self._nodes(caller, query)
+            case ["nodes", node, "drain"]:
+                return await self._drain(caller, node)
             case ["what-if"]:
                 return await self._begin_what_if(caller, query, csrf)
         raise NoSuchPage(f"there is no page {'/'.join(path)}")
@@ -186,8 +191,11 @@ class Views:
     def logs(self, snapshot: Snapshot, query: Mapping[str, str]) -> LogsPage:
         return set_page.logs_page(snapshot, clock.now(), _number(query, "group"), query.get("container", ""))
 
-    def _release(self, snapshot: Snapshot) -> View:
-        model = release_page(snapshot, clock.now())
+    async def _release(self, caller: Caller, snapshot: Snapshot) -> View:
+        readable = await self._rights.readable(caller, snapshot.metadata.namespace)
+        sees_runs = snapshot.rollout is not None and ANALYSIS_RUNS in readable
+        runs = self._cache.analysis_runs(snapshot.rollout) if snapshot.rollout is not None and sees_runs else []
+        model = release_page(snapshot, clock.now(), runs)
         if model is None:
             raise NoSuchPage(f"no Rollout releases LeaderWorkerSet {snapshot.name}")
         title = f"Release of {snapshot.name}"
@@ -215,19 +223,43 @@ class Views:
 
     async def _nodes(self, caller: Caller, query: Mapping[str, str]) -> View:
         cache = self._cache
-        if cache.nodes is None or not await self._rights.may_list(caller, NODES):
+        nodes = await self._readable_nodes(caller)
+        pods, everything = await self._readable_pods(caller)
+        sets = await self._rights.namespaces(caller, {one.metadata.namespace for one in cache.sets.list()})
+        exclusive = {one.exclusive_topology for one in cache.sets.list() if one.metadata.namespace in sets}
+        page = _number(query, "page") or 1
+        model = nodes_page(nodes, pods, exclusive, page, self._pod_requests, partial=not everything)
+        return View("Nodes", "nodes", model, nodes_sections(model))
+
+    async def _readable_nodes(self, caller: Caller) -> list[Node]:
+        if self._cache.nodes is None or not await self._rights.may_list(caller, NODES):
             raise NoSuchPage("nodes may not be listed by this user")
+        return self._cache.nodes.list()
+
+    async def _readable_pods(self, caller: Caller) -> tuple[list[Pod], bool]:
+        """Pods on all nodes, and whether these are all there are."""
+        cache = self._cache
         everything = await self._rights.may_list(caller, PODS) and not cache.confined
         pods = [*cache.pods.list(), *(cache.other_pods.list() if cache.other_pods is not None else ())]
         if not everything:
             namespaces = {one.metadata.namespace for one in pods}
             seen = {one for one in namespaces if await self._rights.may_list(caller, PODS, one)}
             pods = [one for one in pods if one.metadata.namespace in seen]
-        sets = await self._rights.namespaces(caller, {one.metadata.namespace for one in cache.sets.list()})
-        exclusive = {one.exclusive_topology for one in cache.sets.list() if one.metadata.namespace in sets}
-        page = _number(query, "page") or 1
-        model = nodes_page(cache.nodes.list(), pods, exclusive, page, self._pod_requests, partial=not everything)
-        return View("Nodes", "nodes", model, nodes_sections(model))
+        return pods, everything
+
+    async def _drain(self, caller: Caller, node: str) -> View:
+        if all(one.metadata.name != node for one in await self._readable_nodes(caller)):
+            raise NoSuchPage(f"there is no node {node}")
+        pods, everything = await self._readable_pods(caller)
+        here = [one for one in pods if one.spec.node_name == node and not one.finished]
+        keys = sorted({key for pod in here for key in sets_of(pod)})
+        sets = []
+        for key in keys:
+            readable = await self._rights.readable(caller, key.namespace)
+            if readable and (found := self._cache.snapshot(key, readable)) is not None:
+                sets.append(found)
+        model = forecast_drain(node, here, sets)
+        return View(f"Drain of {node}", "nodes", model, drain_sections(model, partial=not everything))
 
     # What is asked of the cluster
 

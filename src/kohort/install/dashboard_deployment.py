@@ -48,6 +48,7 @@ def namespaced_rules() -> list[JsonObject]:
         rule([""], ["pods", "services", "persistentvolumeclaims"], _READ),
         rule(["apps"], ["statefulsets", "controllerrevisions"], _READ),
         rule([rollout_labels.GROUP], ["rollouts"], _READ),
+        rule(["kohort.dev"], ["analysisruns"], _READ),
         rule(["networking.k8s.io"], ["ingresses"], _READ),
         rule(["gateway.networking.k8s.io"], ["httproutes"], _READ),
         rule([""], ["events"], ["create", "list", "patch", "watch"]),

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import click
 
 from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.cli.connection import Refusal
+from kohort.dashboard.access import ProxyUsers
 from kohort.dashboard.running import running
 from kohort.dashboard.server import LOOPBACK, Settings
 from kohort.kube.client import Client
@@ -26,6 +28,7 @@ async def serve(
     *,
     allow_actions: bool,
     namespaces: tuple[str, ...],
+    secret_file: str | None = None,
 ) -> int:
     if auth == "link" and host not in LOOPBACK_ADDRESSES:
         raise Refusal(
@@ -34,9 +37,10 @@ async def serve(
         )
     settings = Settings((*LOOPBACK, *(one.lower() for one in allowed_hosts)), allow_actions)
     transport = client.transport
+    if auth != "link" and not isinstance(transport, HttpsTransport):
+        raise Refusal(f"--auth {auth} needs a connection to an API server")
     connection = transport.connection if isinstance(transport, HttpsTransport) and auth == "token" else None
-    if auth == "token" and connection is None:
-        raise Refusal("--auth token needs a connection to an API server")
+    proxy = _proxy(transport, secret_file) if isinstance(transport, HttpsTransport) and secret_file else None
     base = f"http://{_reachable(host)}"
 
     def used(link: str) -> None:
@@ -51,6 +55,7 @@ async def serve(
             namespace=namespace,
             namespaces=namespaces,
             tokens_of=connection,
+            proxy=proxy,
             link_used=used,
         ) as found:
             port = found.port
@@ -62,6 +67,15 @@ async def serve(
     except OSError as problem:
         raise Refusal(f"cannot listen on {host}:{port}: {problem.strerror}; choose another with --port") from problem
     return 0
+
+
+def _proxy(transport: HttpsTransport, secret_file: str) -> ProxyUsers:
+    try:
+        return ProxyUsers(transport, Path(secret_file).read_text().strip())
+    except OSError as problem:
+        raise Refusal(f"--proxy-secret-file: cannot read {secret_file}: {problem.strerror}") from problem
+    except ValueError as problem:
+        raise Refusal(f"--proxy-secret-file {secret_file}: {problem}") from problem
 
 
 def _reachable(host: str) -> str:

@@ -72,7 +72,8 @@ def _node(node: NodeRow) -> Html:
     ]
     groups = tag("ul", *(_group(one) for one in node.groups), class_="placed") if node.groups else None
     others = tag("p", f"{node.other_pods} other pods", class_="sub") if node.other_pods else None
-    return tag("li", top, tag("ul", *devices, class_="devices"), groups, others, class_=f"cell {tone}")
+    drain = tag("p", tag("a", "What a drain would take", href=path("nodes", node.name, "drain")), class_="sub drain")
+    return tag("li", top, tag("ul", *devices, class_="devices"), groups, others, drain, class_=f"cell {tone}")
 
 
 def _group(one: GroupOnNode) -> Html:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from kohort.dashboard.html import Child, Html, path, tag
+from kohort.dashboard.pages.analysis import analysis_section
 from kohort.dashboard.pages.elements import BUSY, OK, QUIET, code, diff_lines, hidden, names, pill, section
 from kohort.dashboard.pages.set import group_grid, head_section
 from kohort.dashboard.release_page import RailStep, ReleasedVersion, ReleasePage
@@ -14,6 +15,8 @@ _PLACES = {"done": "done", "current": "current step", "next": "to come"}
 
 def release_sections(page: ReleasePage, act: Collection[str]) -> tuple[Section, ...]:
     sections = [head_section(page.set, "release"), _rail(page, act), _versions(page)]
+    if page.analyses:
+        sections.append(analysis_section(page.analyses))
     if page.difference:
         sections.append(section("difference", "What changes in the template", diff_lines(page.difference)))
     return tuple(sections)
