@@ -40,10 +40,10 @@ async def running(
     proxy: ProxyUsers | None = None,
     link_used: Callable[[str], None] = lambda path: None,
 ) -> AsyncIterator[Running]:
-    """`client` reads the cluster. With `tokens_of`, the API server whose tokens users log in with, or with `proxy`, reads
-    are reviewed for each user; otherwise every session acts with the rights of `client`. `namespaces` are those that
-    are shown, all if none are given; `namespace` is shown if the client may not read all. `link_used` gets the path of
-    the next link."""
+    """`client` reads the cluster. With `tokens_of`, the API server whose tokens users log in with, or with `proxy`,
+    reads are reviewed for each user; otherwise every session acts with the rights of `client`. `namespaces` are those
+    that are shown, all if none are given; `namespace` is shown if the client may not read all. `link_used` gets the
+    path of the next link."""
     confined = namespaces or await readable_namespaces(client, namespace)
     manager = Manager(client, name="dashboard", caches=SharedStores(client, namespaces=confined))
     cache = ClusterCache(manager, confined)

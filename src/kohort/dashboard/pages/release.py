@@ -14,9 +14,10 @@ _PLACES = {"done": "done", "current": "current step", "next": "to come"}
 
 
 def release_sections(page: ReleasePage, act: Collection[str]) -> tuple[Section, ...]:
-    sections = [head_section(page.set, "release"), _rail(page, act), _versions(page)]
+    sections = [head_section(page.set, "release"), _rail(page, act)]
     if page.analyses:
         sections.append(analysis_section(page.analyses))
+    sections.append(_versions(page))
     if page.difference:
         sections.append(section("difference", "What changes in the template", diff_lines(page.difference)))
     return tuple(sections)
