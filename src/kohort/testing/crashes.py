@@ -13,6 +13,9 @@ runs twice per write: the part crashes before the server has seen the write, and
 the part is restarted a second later with empty caches, and the scenario must end as it does without a
 crash. Every run has its own virtual time.
 
+A crash may also leave something behind that the scenario does not look at: `end_state` says what must be the same.
+`crash_sweep` counts the points that end differently instead of raising at the first.
+
 That is many runs. `crash_repeatedly` needs one: the part crashes at every n-th of its writes, alternately before and
 after the write took effect, and continues after each restart with what is stored.
 """
@@ -24,11 +27,15 @@ import msgspec
 
 from kohort.kube.http import Request
 from kohort.kube.tasks import cancel_all
+from kohort.objects.json_types import Json
 from kohort.testing import virtual_time
 from kohort.testing.cluster import Cluster
 from kohort.testing.faults import Faults
+from kohort.testing.request_matching import Match, anything
 
 Scenario = Callable[[Cluster], Awaitable[None]]
+EndState = Callable[[Cluster], Json]
+"""What must be the same after every run of a scenario, with or without a crash."""
 DOWN_SECONDS = 1.0
 MAX_CRASHES = 1000
 _QUIET_SECONDS = 10.0
@@ -47,34 +54,94 @@ class CrashUnsafe(AssertionError):
     """A scenario fails when a part crashes at one of its writes."""
 
 
-def crash_at_every_write(new_cluster: Callable[[], Cluster], part: str, scenario: Scenario, *, stride: int = 1) -> int:
+class SweepResult(msgspec.Struct):
+    """What `crash_sweep` found."""
+
+    points: int = 0
+    """Crash points that were tried."""
+    divergent: list[CrashUnsafe] = []
+    """Those after which the scenario failed, or ended in another state than without a crash."""
+
+
+def crash_at_every_write(
+    new_cluster: Callable[[], Cluster],
+    part: str,
+    scenario: Scenario,
+    *,
+    stride: int = 1,
+    end_state: EndState | None = None,
+) -> int:
     """Run `scenario` with a crash of `part` at each of its writes; returns how many crash points were tried. `stride`
-    takes only every n-th, for a quicker test."""
-    writes = virtual_time.run(_undisturbed(new_cluster(), part, scenario))
-    points = [CrashPoint(write, after) for write in range(1, len(writes) + 1, stride) for after in (False, True)]
-    for point in points:
+    takes only every n-th, for a quicker test. With `end_state`, every run must end in the same state."""
+    result = crash_sweep(new_cluster, part, scenario, stride=stride, end_state=end_state, most_divergent=1)
+    if result.divergent:
+        raise result.divergent[0]
+    return result.points
+
+
+def crash_sweep(
+    new_cluster: Callable[[], Cluster],
+    part: str,
+    scenario: Scenario,
+    *,
+    stride: int = 1,
+    end_state: EndState | None = None,
+    most_divergent: int = 10,
+    of: Match = anything,
+) -> SweepResult:
+    """As `crash_at_every_write`, but goes on after a failure, until there are `most_divergent`. Only writes that match
+    `of` are crash points."""
+    look: EndState = end_state if end_state is not None else lambda _: None
+    every, wanted = virtual_time.run(_undisturbed(new_cluster(), part, scenario, look))
+    writes = [request for request in every if of(request)]
+    result = SweepResult()
+    for point in [CrashPoint(write, after) for write in range(1, len(writes) + 1, stride) for after in (False, True)]:
+        result.points += 1
+        request = writes[point.write - 1]
+        where = f"{part} crashed {point} ({request.method} {request.path})"
         try:
-            virtual_time.run(_with_crash(new_cluster(), part, scenario, point))
+            found = virtual_time.run(_with_crash(new_cluster(), part, scenario, point, look, of))
         except Exception as problem:
-            request = writes[point.write - 1]
-            raise CrashUnsafe(f"{part} crashed {point} ({request.method} {request.path}): {problem}") from problem
-    return len(points)
+            failure = CrashUnsafe(f"{where}: {problem}")
+            failure.__cause__ = problem
+            result.divergent.append(failure)
+        else:
+            if found != wanted:
+                result.divergent.append(CrashUnsafe(f"{where}: the end differs: {_difference(wanted, found)}"))
+        if len(result.divergent) >= most_divergent:
+            break
+    return result
 
 
-async def _undisturbed(cluster: Cluster, part: str, scenario: Scenario) -> list[Request]:
+def _difference(wanted: Json, found: Json, path: str = "") -> str:
+    """The first place in which two documents differ."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key in sorted({*wanted, *found}, key=str):
+            if key not in wanted or key not in found:
+                return f"{path}.{key} is only there {'with' if key in found else 'without'} the crash"
+            if wanted[key] != found[key]:
+                return _difference(wanted[key], found[key], f"{path}.{key}")
+    return f"{path or 'the state'} is {found!r} instead of {wanted!r}"
+
+
+async def _undisturbed(
+    cluster: Cluster, part: str, scenario: Scenario, end_state: EndState
+) -> tuple[list[Request], Json]:
     async with cluster:
         await cluster.settle(quiet=_QUIET_SECONDS)
         faults = cluster.faults(part)
         before = faults.write_count
         await scenario(cluster)
-        return faults.writes_since(before)
+        return faults.writes_since(before), end_state(cluster)
 
 
-async def _with_crash(cluster: Cluster, part: str, scenario: Scenario, point: CrashPoint) -> None:
+async def _with_crash(
+    cluster: Cluster, part: str, scenario: Scenario, point: CrashPoint, end_state: EndState, of: Match
+) -> Json:
     async with cluster:
         await cluster.settle(quiet=_QUIET_SECONDS)
         faults = cluster.faults(part)
-        faults.crash_at_write(point.write, after_effect=point.after_effect)
+        faults.crash_at_write(point.write, after_effect=point.after_effect, of=of)
         restart = asyncio.create_task(_restart_after_crash(cluster, part, faults.crashed), name=f"restart of {part}")
         try:
             await scenario(cluster)
@@ -82,6 +149,7 @@ async def _with_crash(cluster: Cluster, part: str, scenario: Scenario, point: Cr
             await cancel_all(restart)
         if restart.done() and not restart.cancelled():
             restart.result()
+        return end_state(cluster)
 
 
 def crash_repeatedly(
