@@ -1,5 +1,5 @@
 # Everything a developer needs to know: make demo, test, check, bench, site, test-kubernetes, test-browser,
-# test-kernel, test-containers, test-wheel, test-pythons, crash, image, image-test, release, lock.
+# test-kernel, test-containers, test-wheel, test-pythons, crash, crash-sweep, chaos, image, image-test, release, lock.
 # Each target installs what it needs into .venv first.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TOOLS  := $(VENV)/.tools
 
-.PHONY: setup demo test check format reference site bench test-kubernetes programs test-browser test-kernel test-containers test-wheel test-pythons crash image image-test release lock clean
+.PHONY: setup demo test check format reference site bench test-kubernetes programs test-browser test-kernel test-containers test-wheel test-pythons crash crash-sweep chaos image image-test release lock clean
 
 setup: $(STAMP)
 
@@ -79,6 +79,12 @@ test-pythons: $(TOOLS)
 
 crash: $(TOOLS)
 	KOHORT_CRASH_ROUNDS=200 $(BIN)/pytest -m crash tests/crash
+
+crash-sweep: $(TOOLS)
+	PYTHONPATH=src:. KOHORT_LOG=error $(BIN)/python -m tools.crash_sweep
+
+chaos: $(TOOLS)
+	KOHORT_LOG=error KOHORT_CHAOS_OPERATIONS=10000 KOHORT_CHAOS_LENGTH=250 $(BIN)/pytest -n 2 tests/crash/test_chaos.py
 
 # IMAGE=--base=FILE takes exactly the Debian packages of an earlier dist/base.lock; --name=IMAGE names the result;
 # --model-server builds the server of the demo instead.

@@ -18,6 +18,7 @@ Times are `1.5s`, `500ms`, `2m`, or plain seconds. Annotations are read again wh
 | restart-delay                       | between an end and the next start; else as kubelets: 0s, 10s, ... 5m |         |
 | container                           | ends and readiness concern only the container of this name           | all     |
 | termination-latency                 | from deletion to the end of the containers, within the grace period  | 0s      |
+| metrics                             | `requests_waiting=12,other=3`: what autoscalers read of the pod      |         |
 | resize                              | `deferred`, `infeasible` or `error`                                  | accept  |
 | resize-message                      | its message                                                          |         |
 | resize-latency                      | from the acceptance of a resize to its completion                    | 0s      |
@@ -75,6 +76,7 @@ class SimulatedBehavior(msgspec.Struct, frozen=True):
     resize: str = "accept"
     resize_message: str = ""
     resize_latency: float = 0.0
+    metrics: str = ""
 
     def concern(self, container: str) -> bool:
         return not self.container or self.container == container
@@ -157,6 +159,7 @@ def pod_behavior(pod: Mapping[str, str], node: Mapping[str, str], start_latency:
         resize=_choice(given, "resize", RESIZES),
         resize_message=given.get("resize-message", ""),
         resize_latency=_or(_seconds(given, "resize-latency"), 0.0),
+        metrics=given.get("metrics", ""),
     )
 
 

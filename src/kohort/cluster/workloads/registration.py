@@ -10,6 +10,7 @@ from kohort.cluster.workloads import (
     quota,
     serviceaccount_tokens,
 )
+from kohort.cluster.workloads.autoscaling import controller as autoscaling
 from kohort.cluster.workloads.cronjob import controller as cronjob
 from kohort.cluster.workloads.daemonset import controller as daemonset
 from kohort.cluster.workloads.deployment import controller as deployment
@@ -25,6 +26,7 @@ from kohort.cluster.workloads.volumes import controller as volumes
 from kohort.kube.manager import Manager
 
 _PARTS = (
+    autoscaling,
     cronjob,
     daemonset,
     deployment,

@@ -1,0 +1,1 @@
+"""HorizontalPodAutoscalers: `replicas` decides by metrics, `behavior` limits changes, `pod_metrics` reads numbers."""
