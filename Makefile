@@ -1,5 +1,5 @@
 # Everything a developer needs to know: make demo, test, check, bench, site, test-kubernetes, test-browser,
-# test-kernel, test-containers, test-wheel, test-pythons, crash, crash-sweep, chaos, image, image-test, release, lock.
+# test-kernel, test-containers test-prometheus, test-wheel, test-pythons, crash, crash-sweep, chaos, image, image-test, release, lock.
 # Each target installs what it needs into .venv first.
 
 PYTHON ?= python3
@@ -70,6 +70,10 @@ test-kernel: $(TOOLS)
 test-containers: $(TOOLS)
 	$(BIN)/python -m tools.container_packages
 	$(BIN)/pytest -m containers tests/containers
+
+test-prometheus: $(TOOLS)
+	$(BIN)/python -m tools.prometheus_package
+	$(BIN)/pytest tests/rollouts/analysis_sources
 
 test-wheel: $(TOOLS)
 	$(BIN)/pytest -m wheel tests/packaging

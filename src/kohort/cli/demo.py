@@ -6,7 +6,7 @@ import click
 
 
 @click.command("demo")
-@click.option("--patience", default=115.0, show_default=True, metavar="SECONDS", help="Give up after this time.")
+@click.option("--patience", default=180.0, show_default=True, metavar="SECONDS", help="Give up after this time.")
 def command(patience: float) -> None:
     """Serve a sharded language model of real processes on a cluster of its own; release, resize and roll it back.
 

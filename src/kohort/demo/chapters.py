@@ -17,7 +17,10 @@ from kohort.demo.cluster_state import ClusterState, ExpectationFailed
 from kohort.demo.demo_cluster import DemoCluster
 from kohort.demo.load_client import LoadClient
 from kohort.kube.client import PatchType
-from kohort.kube.resources import LEADER_WORKER_SETS
+from kohort.kube.resources import LEADER_WORKER_SETS, RELEASE_ANALYSES, ROLLOUTS
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.step_analysis import AnalysisReason
+from kohort.rules import rollout_labels
 
 SAMPLE: Final = 30
 """Requests by which a share is measured. The gateway divides every 20 requests exactly, not by chance; what varies is
@@ -78,6 +81,7 @@ class Demo:
             Chapter("canary: v2 gets 20 %, then 50 %, then all requests", self._release),
             Chapter("resize: more memory for processes that run", self._resize),
             Chapter("a bad version: v3 never becomes ready and is rolled back", self._roll_back),
+            Chapter("a slow version: v4 answers correctly, is judged, and goes back by itself", self._judge),
         ]
 
     async def run(self) -> bool:
@@ -143,6 +147,27 @@ class Demo:
         await self.state.until(lambda: self.state.serves("v2", GROUPS), "v3 removed, v2 serves as before")
         await self._all_from("v2")
         return "v3 never got a request; rolled back to v2"
+
+    async def _judge(self) -> str:
+        client = self.cluster.client
+        await client.apply(RELEASE_ANALYSES, manifests.analysis(), field_manager="kohort-demo")
+        annotations = {rollout_labels.ANALYSIS_NAME: manifests.ANALYSIS}
+        await client.patch(ROLLOUTS, manifests.NAME, manifests.NAMESPACE, {"metadata": {"annotations": annotations}})
+        await self._change(manifests.SLOW)
+        await self.state.until(self._failed_its_analysis, "v4 failed its analysis and its canary is gone")
+        await self._all_from("v2")
+        await self._command("analysis", manifests.NAME)
+        await self._command("abort", manifests.NAME)
+        await self.state.until(lambda: self.state.serves("v2", GROUPS), "v2 serves as before")
+        await self._all_from("v2")
+        assert self.client is not None
+        answered = self.client.versions["v4"]
+        return f"v4 answered {answered} requests, all correctly, too slowly; it was rolled back without a command"
+
+    def _failed_its_analysis(self) -> bool:
+        conditions = (self.state.find("Rollout").get("status") or {}).get("conditions") or ()
+        found: JsonObject = next((one for one in conditions if one["type"] == rollout_labels.ANALYSIS_CONDITION), {})
+        return found.get("reason") == AnalysisReason.FAILED and not self.state.canary_pods
 
     def _broken_waits(self) -> bool:
         running = [pod for pod in self.state.canary_pods if cluster_state.version_of(pod) == "v3"]

@@ -5,7 +5,7 @@ from importlib.resources import files
 import yaml
 
 from kohort.cluster.gateway.views import GATEWAYS
-from kohort.kube.resources import CONFIG_MAPS, HTTP_ROUTES, LEADER_WORKER_SETS, ROLLOUTS, SERVICES
+from kohort.kube.resources import CONFIG_MAPS, HTTP_ROUTES, LEADER_WORKER_SETS, RELEASE_ANALYSES, ROLLOUTS, SERVICES
 from kohort.objects.json_types import JsonObject
 
 NAME = "tiny"
@@ -17,6 +17,32 @@ Version = dict[str, str]
 BETTER: Version = {"MODEL_VERSION": "v2", "CONTEXT_WORDS": "3"}
 BROKEN: Version = {"MODEL_VERSION": "v3", "CONTEXT_WORDS": "3", "TENSOR_PARALLEL_SIZE": "4"}
 """Weights for four processes, in groups of three: no process crashes, but the model never becomes ready."""
+
+
+SLOW: Version = {"MODEL_VERSION": "v4", "CONTEXT_WORDS": "3", "SECONDS_TO_FIRST_WORD": "0.4"}
+"""It becomes ready and answers correctly, but its first word takes long: only its metrics show that."""
+ANALYSIS = f"{NAME}-slo"
+
+
+def analysis() -> JsonObject:
+    """What judges the steps of a release from now on: the time to the first word, as the gateway measures it."""
+    return {
+        "apiVersion": RELEASE_ANALYSES.api_version,
+        "kind": RELEASE_ANALYSES.kind,
+        "metadata": {"name": ANALYSIS, "namespace": NAMESPACE},
+        "spec": {
+            "mode": "Enforce",
+            "warmup": "4s",
+            "interval": "1s",
+            "deadline": "2m",
+            "source": {"gateway": {}},
+            "minSamples": {"canary": 50, "stable": 50},
+            "metrics": [
+                {"name": "ttft", "quantile": 0.95, "maxRatio": 1.5},
+                {"name": "errorRate", "max": "5%", "critical": True},
+            ],
+        },
+    }
 
 
 def program() -> JsonObject:

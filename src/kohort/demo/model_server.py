@@ -220,6 +220,7 @@ class Server:
         self.leader = environment["LWS_LEADER_ADDRESS"]
         self.version = environment.get("MODEL_VERSION", "v1")
         self.pace = float(environment.get("SECONDS_PER_WORD", "0.01"))
+        self.delay = float(environment.get("SECONDS_TO_FIRST_WORD", "0"))
         self.address = environment.get("POD_IP", "")
         self.name = environment.get("HOSTNAME", socket.gethostname())
         self.model = Model(int(environment.get("CONTEXT_WORDS", "2")), self.rank, self.shards)
@@ -305,6 +306,7 @@ class Handler(BaseHTTPRequestHandler):
         with self.server_of.counting:
             self.server_of.active += 1
         try:
+            time.sleep(self.server_of.delay)
             words = self.server_of.group.words(prompt, max(1, min(count, 256)), temperature, seed)
             (self.stream if asked.get("stream") else self.whole)(words, len(words_of(prompt)))
         finally:

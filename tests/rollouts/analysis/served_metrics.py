@@ -126,17 +126,20 @@ def judged_rollout(**more: Json) -> JsonObject:
     return plan
 
 
-@asynccontextmanager
-async def judged_cluster(seed: str = "judged") -> AsyncIterator[JudgedStory]:
-    servers = ModelServers(seed)
-
+def cluster_with(servers: ModelServers) -> Cluster:
     def plug(manager: Manager) -> None:
         operator.register(manager, features=Features(), fetch=servers)
 
-    async with Cluster(
+    servers.cluster = Cluster(
         parts=("workloads", "scheduler"), nodes=12, node_settings={"start_latency": 2.0}, extra={"operator": plug}
-    ) as cluster:
-        servers.cluster = cluster
+    )
+    return servers.cluster
+
+
+@asynccontextmanager
+async def judged_cluster(seed: str = "judged") -> AsyncIterator[JudgedStory]:
+    servers = ModelServers(seed)
+    async with cluster_with(servers) as cluster:
         await asyncio.sleep(1.0)
         monitor = Monitor(routes=[], grace=2.9)
         async with monitor.watching(cluster):

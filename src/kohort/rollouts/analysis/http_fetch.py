@@ -98,7 +98,8 @@ class HttpFetch:
         except TimeoutError:
             raise FetchError(f"{request.url}: no answer within {request.seconds:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as problem:
-            raise FetchError(f"{request.url}: {_first_line(problem)}") from None
+            cause = problem.os_error if isinstance(problem, aiohttp.ClientConnectorError) else problem
+            raise FetchError(f"{request.url}: {_first_line(cause)}") from None
 
     async def _exchange(self, request: FetchRequest) -> bytes:
         session = self._session(loopback=self._loopback or request.trusted)

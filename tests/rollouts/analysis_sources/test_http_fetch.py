@@ -1,0 +1,132 @@
+"""Metrics over HTTP: bounded, without redirects, and only from addresses that users may send the operator to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from kohort.rollouts.analysis.http_fetch import MAX_ANSWER, FetchError, FetchRequest, HttpFetch, refusal
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("10.0.0.7", True),
+        ("192.168.1.1", True),
+        ("127.0.0.1", False),
+        ("127.16.0.5", True),
+        ("::1", False),
+        ("::ffff:127.0.0.1", False),
+        ("169.254.169.254", False),
+        ("fe80::1", False),
+        ("::ffff:169.254.169.254", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+        ("name", False),
+        ("", False),
+    ],
+)
+def test_which_addresses_are_refused(address: str, allowed: bool) -> None:
+    assert (refusal(address) == "") is allowed
+    assert (refusal(address, pod=True) == "") is allowed
+
+
+def test_loopback_only_by_the_gate() -> None:
+    assert refusal("127.0.0.1", loopback=True) == ""
+    assert "link-local" in refusal("169.254.169.254", loopback=True)
+
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def served(handler: Handler) -> AsyncIterator[str]:
+    runner = web.ServerRunner(web.Server(handler, access_log=None))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def answer(request: web.BaseRequest) -> web.StreamResponse:
+    match request.path:
+        case "/metrics":
+            return web.Response(text=f"m 1\n# {request.headers.get('Authorization', '')}")
+        case "/redirect":
+            return web.Response(status=302, headers={"Location": "/metrics"})
+        case "/large":
+            return web.Response(body=b"x" * (MAX_ANSWER + 1))
+        case "/endless":
+            response = web.StreamResponse()
+            await response.prepare(request)
+            while True:
+                await response.write(b"x" * 65536)
+        case "/compressed":
+            return web.Response(body=b"x", headers={"Content-Encoding": "gzip"})
+        case "/silent":
+            await asyncio.Event().wait()
+        case "/post":
+            return web.Response(body=await request.read())
+    return web.Response(status=500)
+
+
+@asynccontextmanager
+async def fetching(*, loopback: bool = True) -> AsyncIterator[HttpFetch]:
+    fetch = HttpFetch(loopback=loopback)
+    try:
+        yield fetch
+    finally:
+        await fetch.close()
+
+
+async def test_an_answer_is_read_with_its_token() -> None:
+    async with served(answer) as host, fetching() as fetch:
+        found = await fetch(FetchRequest(f"http://{host}/metrics", {"Authorization": "Bearer secret"}))
+        assert found == b"m 1\n# Bearer secret"
+        assert await fetch(FetchRequest(f"http://{host}/post", body=b"{}")) == b"{}"
+        port = host.rpartition(":")[2]
+        assert await fetch(FetchRequest(f"http://localhost:{port}/metrics")) == b"m 1\n# "
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("redirect", "HTTP 302"),
+        ("large", "longer than 1048576 bytes"),
+        ("endless", "longer than 1048576 bytes"),
+        ("compressed", "compressed"),
+        ("nothing", "HTTP 500"),
+        ("silent", "no answer within 0.2 s"),
+    ],
+)
+async def test_what_is_not_read(path: str, text: str) -> None:
+    async with served(answer) as host, fetching() as fetch:
+        seconds = 0.2 if path == "silent" else 10.0
+        with pytest.raises(FetchError, match=text):
+            await fetch(FetchRequest(f"http://{host}/{path}", seconds=seconds))
+
+
+async def test_neither_an_address_nor_a_name_leads_to_the_operators_machine() -> None:
+    async with served(answer) as host, fetching(loopback=False) as fetch:
+        port = host.rpartition(":")[2]
+        for name in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]"):
+            with pytest.raises(FetchError, match="loopback"):
+                await fetch(FetchRequest(f"http://{name}:{port}/metrics"))
+        with pytest.raises(FetchError, match="not the address of a pod"):
+            await fetch(FetchRequest(f"http://{host}/metrics", pod=True))
+        assert await fetch(FetchRequest(f"http://{host}/metrics", trusted=True)) == b"m 1\n# "
+        with pytest.raises(FetchError, match="link-local"):
+            await fetch(FetchRequest("http://169.254.169.254/latest", trusted=True))
+
+
+async def test_a_port_without_a_server_is_an_error_that_names_it() -> None:
+    async with served(answer) as host:
+        pass
+    async with fetching() as fetch:
+        with pytest.raises(FetchError, match=host):
+            await fetch(FetchRequest(f"http://{host}/metrics", seconds=5.0))
