@@ -1,22 +1,56 @@
 """What every runtime must do, whatever it runs: the contract of `runtimes.interface.Runtime`."""
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.node.runtimes.cri.fake_runtime import FakeRuntime
 
-from kohort.node.runtimes.interface import ERROR, Instance, Launch, Runtime
+from kohort.node.runtimes.cri.client import CriClient
+from kohort.node.runtimes.cri.image_pulls import RegistryImages
+from kohort.node.runtimes.cri.runtime import CriRuntime
+from kohort.node.runtimes.interface import ERROR, Instance, Launch, PodSandboxSpec, Runtime
 from kohort.node.runtimes.process.runtime import ProcessRuntime
 from kohort.node.runtimes.simulated import SimulatedRuntime
 
 
-@pytest.fixture(params=["process", "simulated"])
+@pytest.fixture(params=["process", "simulated", "cri"])
 async def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Runtime]:
-    made: Runtime = ProcessRuntime(tmp_path / "state") if request.param == "process" else SimulatedRuntime()
+    if request.param == "cri":
+        async with containers(tmp_path) as made:
+            yield made
+        return
+    made = ProcessRuntime(tmp_path / "state") if request.param == "process" else SimulatedRuntime()
     yield made
     await made.close(stop=True)
+
+
+class FakeCri(CriRuntime):
+    """Containers of a runtime in the test process."""
+
+    fake: FakeRuntime
+
+
+@contextlib.asynccontextmanager
+async def containers(tmp_path: Path) -> AsyncIterator[Runtime]:
+    async def no_secrets(namespace: str, name: str) -> None:
+        return None
+
+    fake = FakeRuntime(tmp_path / "s", events=True)
+    await fake.start()
+    client = CriClient(fake.socket)
+    made = FakeCri(client, "node", "fake", "1", RegistryImages(client, no_secrets))
+    made.fake = fake
+    await made.instances()
+    await made.prepare_pod(PodSandboxSpec("u1", "web", "default", log_directory=str(tmp_path)))
+    try:
+        yield made
+    finally:
+        await made.close(stop=True)
+        await fake.stop()
 
 
 def sleeping(tmp_path: Path, id: str = "u1_c_0") -> Launch:
@@ -52,6 +86,8 @@ async def test_an_end_is_told_once(runtime: Runtime, tmp_path: Path) -> None:
 
 
 async def test_a_command_inside_ends_with_its_code(runtime: Runtime, tmp_path: Path) -> None:
+    if isinstance(runtime, FakeCri):
+        pytest.skip("real runtimes have a streaming server: tests/containers/test_pods.py")
     await runtime.start(sleeping(tmp_path))
     session = await runtime.execute("u1_c_0", Launch("x", ("true",), {"PATH": "/usr/bin:/bin"}))
     async with asyncio.timeout(10):
@@ -62,6 +98,8 @@ async def test_a_command_inside_ends_with_its_code(runtime: Runtime, tmp_path: P
 async def test_what_cannot_be_run_has_ended_and_says_why(runtime: Runtime, tmp_path: Path) -> None:
     if isinstance(runtime, SimulatedRuntime):
         runtime.broken["/no/such/program"] = "not found"
+    if isinstance(runtime, FakeCri):
+        runtime.fake.cannot_run["/no/such/program"] = "not found"
     found = await runtime.start(Launch("u1_c_0", ("/no/such/program",), log=str(tmp_path / "log")))
     assert (found.running, found.exit_code) == (False, 128) and "not found" in found.problem
     assert (await runtime.instances())["u1_c_0"] == found
@@ -78,6 +116,8 @@ def ignoring_signals(runtime: Runtime, tmp_path: Path) -> Launch:
     """An instance that only SIGKILL ends."""
     if isinstance(runtime, SimulatedRuntime):
         runtime.ignoring.add("c")
+    if isinstance(runtime, FakeCri):
+        runtime.fake.ignores_signals.add("c")
     script = f"trap '' TERM; touch {tmp_path}/trapped; while :; do sleep 1; done"
     return Launch("u1_c_0", ("sh", "-c", script), {"PATH": "/usr/bin:/bin"}, log=str(tmp_path / "log"))
 
@@ -85,7 +125,7 @@ def ignoring_signals(runtime: Runtime, tmp_path: Path) -> Launch:
 async def started(runtime: Runtime, launch: Launch, tmp_path: Path) -> None:
     await runtime.start(launch)
     async with asyncio.timeout(10):
-        while not isinstance(runtime, SimulatedRuntime) and not (tmp_path / "trapped").exists():  # noqa: ASYNC110
+        while isinstance(runtime, ProcessRuntime) and not (tmp_path / "trapped").exists():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

@@ -243,7 +243,9 @@ class FakeRuntime:
                 each.exit_code,
                 reason=each.reason,
                 image_ref="registry/image@sha256:1",
-            )
+                message=self.cannot_run.get(each.config.command[0], "") if each.config.command else "",
+            ),
+            {"info": '{"pid": 7}'},
         )
 
     async def _update_container(self, request: cri.UpdateContainerResourcesRequest) -> cri.Empty:
