@@ -7,6 +7,7 @@ import pytest
 from tests.containers.cluster import ContainerCluster, state_of, status_of
 from tests.containers.containerd import SANDBOX_IMAGE, Containerd, image_archive
 
+from kohort.kube.resources import RUNTIME_CLASSES
 from kohort.node import stale_state_cleanup
 from kohort.node.runtimes.interface import STDIN, STDOUT
 
@@ -121,6 +122,18 @@ async def test_lines_longer_than_the_runtime_keeps_together_are_put_together(clu
         await cluster.create("a", {"command": ["sh", "-c", script]}, restartPolicy="Never")
         await cluster.until("a", lambda pod: pod["status"].get("phase") == "Succeeded")
         assert await cluster.log("a") == "x" * 50000 + "\nno newline"
+
+
+async def test_a_runtime_class_chooses_the_handler(cluster: ContainerCluster) -> None:
+    def runtime_class(name: str, handler: str) -> dict[str, object]:
+        return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": handler}
+
+    async with cluster.node():
+        await cluster.client.create(RUNTIME_CLASSES, runtime_class("usual", "runc"))
+        await cluster.client.create(RUNTIME_CLASSES, runtime_class("strange", "no-such-handler"))
+        await cluster.run("a", runtimeClassName="usual")
+        await cluster.create("b", runtimeClassName="strange")
+        assert "no-such-handler" in await cluster.until_event("b", "FailedCreatePodSandBox")
 
 
 async def test_a_client_attaches_to_the_streams_of_a_container(cluster: ContainerCluster) -> None:

@@ -202,7 +202,7 @@ class Agent:
         fields = unenforced(pod, root=os.geteuid() == 0) if self.runtime.images is None else unenforced_by_runtime(pod)
         record = PodRecord(pod, self._instances, self.allocations, self.recorder, self._controller.enqueue, fields)
         stopper = ContainerStopper(record, self.runtime)
-        sandbox = PodSandbox(record, self.network, self._volumes, self.cgroups, self.files, self.runtime)
+        sandbox = PodSandbox(record, self.network, self._volumes, self.cgroups, self.files, self.runtime, self.client)
         starter = ContainerStarter(
             record,
             sandbox,

@@ -3,6 +3,9 @@
 import asyncio
 import shutil
 
+from kohort.kube.client import Client
+from kohort.kube.errors import ApiError
+from kohort.kube.resources import RUNTIME_CLASSES
 from kohort.node import emptydir
 from kohort.node.cgroups import Cgroups
 from kohort.node.launch_builder import LaunchBuilder
@@ -10,7 +13,7 @@ from kohort.node.pod_files import PodFiles
 from kohort.node.pod_hostname import kernel_name_of
 from kohort.node.pod_network import PodNetwork
 from kohort.node.pod_record import PodRecord, containers_of
-from kohort.node.runtimes.interface import PodSandboxSpec, Runtime
+from kohort.node.runtimes.interface import CannotStart, PodSandboxSpec, Runtime
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem, PodVolumes
 from kohort.objects.node_pods import NodePod, PodSecurityContext
 
@@ -24,6 +27,7 @@ class PodSandbox:
         cgroups: Cgroups | None,
         files: PodFiles,
         runtime: Runtime,
+        client: Client,
     ) -> None:
         self._record = record
         self._network = network
@@ -31,6 +35,8 @@ class PodSandbox:
         self._cgroups = cgroups
         self._files = files
         self._runtime = runtime
+        self._client = client
+        self._handler: str | None = None
         self._mounted_at = 0.0
         self._removed = False
 
@@ -40,7 +46,7 @@ class PodSandbox:
         self.take_address()
         if self._cgroups is not None:
             self._cgroups.ensure_pod(allocated)
-        await self._runtime.prepare_pod(self._spec(allocated))
+        await self._runtime.prepare_pod(self._spec(allocated, await self._runtime_handler()))
         await self.set_up_network()
         try:
             await self._network.open_host_ports(record.pod, record.address)
@@ -50,9 +56,22 @@ class PodSandbox:
             await self._mount(allocated)
             self._mounted_at = now
 
-    def _spec(self, pod: NodePod) -> PodSandboxSpec:
+    async def _runtime_handler(self) -> str:
+        """What the pod's RuntimeClass names; it never changes. Only container runtimes have several. Raises
+        CannotStart."""
+        name = self._record.pod.spec.runtime_class_name
+        if name and self._handler is None and self._runtime.images is not None:
+            try:
+                found = await self._client.get(RUNTIME_CLASSES, name)
+            except ApiError as problem:
+                raise CannotStart(f'failed to get RuntimeClass "{name}": {problem.message}') from problem
+            self._handler = str(found.get("handler", ""))
+        return self._handler or ""
+
+    def _spec(self, pod: NodePod, handler: str) -> PodSandboxSpec:
         return sandbox_spec(
             pod,
+            handler,
             log_directory=str(self._files.logs(self._record.uid)),
             cgroup=str(self._cgroups.pod_of(pod)) if self._cgroups is not None else "",
             own_network=self._network.has_own_networks,
@@ -108,7 +127,7 @@ class PodSandbox:
         await asyncio.to_thread(shutil.rmtree, self._files.pod(self._record.uid), True)
 
 
-def sandbox_spec(pod: NodePod, *, log_directory: str, cgroup: str, own_network: bool) -> PodSandboxSpec:
+def sandbox_spec(pod: NodePod, handler: str, *, log_directory: str, cgroup: str, own_network: bool) -> PodSandboxSpec:
     """What the runtime makes before the first container. Raises InvalidContainer for a host name that is too long."""
     spec, context = pod.spec, pod.spec.security_context or PodSecurityContext()
     fs_group = () if context.fs_group is None else (context.fs_group,)
@@ -133,4 +152,5 @@ def sandbox_spec(pod: NodePod, *, log_directory: str, cgroup: str, own_network: 
         uid_of_user=context.run_as_user,
         gid_of_user=context.run_as_group,
         groups=(*fs_group, *context.supplemental_groups),
+        handler=handler,
     )
