@@ -91,7 +91,8 @@ async def _looking(user: Terminal) -> None:
     assert "│  ├─ llm-0    leader" in text
     wide = await user.kohort("get llm -o wide")
     leader, wide_leader = (next(row for row in shown.splitlines() if " llm-0 " in row) for shown in (text, wide))
-    assert len(wide_leader.split()) == len(leader.split()) + 2
+    assert len(wide_leader.split()) == len(leader.split()) + 2 + 6
+    assert "desired 100m/64Mi  allocated 100m/64Mi  actual 100m/64Mi" in wide_leader
     found = json.loads(await user.kohort("get llm -o json"))
     assert [len(group["pods"]) for group in found["groups"]] == [4, 4]
     assert yaml.safe_load(await user.kohort("get llm -o yaml"))["revision"] == 1
@@ -123,7 +124,14 @@ async def _rolling(user: Terminal) -> None:
 
 async def _resizing(user: Terminal, client: Client) -> None:
     before = await client.get(PODS, "llm-0", NAMESPACE)
-    assert "in place" in await user.kohort("resize llm --cpu 200m --role leader")
+    assert "resourceUpdatePolicy is Recreate. Choose:" in await user.kohort("resize llm --cpu 150m", code=REFUSED)
+    wanted = "resize llm --cpu 150m --policy InPlaceOrRecreate"
+    assert "In place: groups 1, 0; 1 at a time" in await user.kohort(f"{wanted} --dry-run")
+    assert "llm: resized in place: groups 0, 1" in await user.kohort(f"{wanted} --timeout 90")
+    resized = await client.get(PODS, "llm-0", NAMESPACE)
+    assert resized["metadata"]["uid"] == before["metadata"]["uid"]
+    assert "in place" in await user.kohort("resize llm --cpu 200m --role leader --pods-only")
+    assert "drift: containers[server].resources.requests.cpu" in await user.kohort("get llm -o wide")
     await user.kohort("status llm -w --timeout 60")
     after = await client.get(PODS, "llm-0", NAMESPACE)
     assert after["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "200m"
