@@ -1,5 +1,5 @@
 # Everything a developer needs to know: make demo, test, check, bench, site, test-kubernetes, test-browser,
-# test-kernel, test-containers test-prometheus, test-wheel, test-pythons, crash, crash-sweep, chaos, image, image-test, release, lock.
+# test-kernel, test-containers, test-prometheus, test-wheel, test-pythons, crash, crash-sweep, chaos, image, image-test, release, lock.
 # Each target installs what it needs into .venv first.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TOOLS  := $(VENV)/.tools
 
-.PHONY: setup demo test check format reference site bench test-kubernetes programs test-browser test-kernel test-containers test-wheel test-pythons crash crash-sweep chaos image image-test release lock clean
+.PHONY: setup demo test check format reference site bench test-kubernetes programs test-browser test-kernel test-containers test-prometheus test-wheel test-pythons crash crash-sweep chaos image image-test release lock clean
 
 setup: $(STAMP)
 
