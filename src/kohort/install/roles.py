@@ -108,7 +108,8 @@ def cluster_rules(options: Options) -> list[JsonObject]:
     if options.rollouts:
         # Their conversion must trust the certificate, as the webhooks do.
         converted = rule(["apiextensions.k8s.io"], ["customresourcedefinitions"], ["get", "patch"], [*CONVERTED])
-        rules.append(converted)
+        # Whether the groups that a release adds have room.
+        rules += [converted, rule([""], ["nodes"], ["list"])]
     return rules
 
 

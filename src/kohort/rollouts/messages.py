@@ -20,6 +20,7 @@ class EventReason(StrEnum):
     ANALYSIS_OVERRIDDEN = "AnalysisOverridden"
     ANALYSIS_PASSED = "AnalysisPassed"
     APPROVAL_IGNORED = "ApprovalIgnored"
+    CAPACITY_MISSING = "CapacityMissing"
     CANARY_CREATED = "CanaryCreated"
     CANARY_DELETED = "CanaryDeleted"
     CANARY_SCALED = "CanaryScaled"
@@ -211,6 +212,21 @@ def analysis_holds_beginning(text: str) -> str:
     return f"the release does not begin: {text}"
 
 
+def too_little_capacity(fitting: int, wanted: int, unit: str, lacking: tuple[str, ...]) -> str:
+    why = f": no node has enough {', '.join(lacking)}" if lacking else ": no node takes their pods"
+    return (
+        f"the release does not begin: nodes have room for {fitting} of the {wanted} {unit} of the new version{why}; "
+        f"free or add nodes, or remove the annotation {rollout_labels.REQUIRE_CAPACITY}"
+    )
+
+
+def capacity_unknown(problem: str) -> str:
+    return (
+        f"the release does not begin: whether its pods fit could not be read: {problem}; repair that, or remove the "
+        f"annotation {rollout_labels.REQUIRE_CAPACITY}"
+    )
+
+
 def analysis_missing(name: str) -> str:
     return (
         f"ReleaseAnalysis {name} does not exist; create it, or remove the annotation {rollout_labels.ANALYSIS_NAME} "
@@ -346,6 +362,10 @@ def step_waiting(index: int, count: int, waiting_for: str) -> ReleaseEvent:
 
 def analysis_event(reason: EventReason, index: int, count: int, text: str) -> ReleaseEvent:
     return ReleaseEvent(reason, f"{step(index, count)}: {text}")
+
+
+def capacity_missing(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.CAPACITY_MISSING, text)
 
 
 def approval_ignored(index: int, count: int) -> ReleaseEvent:

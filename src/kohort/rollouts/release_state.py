@@ -138,6 +138,8 @@ class Observation(msgspec.Struct, frozen=True):
     """The result of checking the Services and routes that the Rollout names, where this pass checked them."""
     keeps_hold: bool = False
     """A release that is given up leaves its workload held."""
+    missing_capacity: str = ""
+    """Why a release that requires room for its largest step does not begin."""
     judgement: Judgement | None = None
     """What the analysis of the current step says, where the Rollout names one."""
 

@@ -40,6 +40,8 @@ from kohort.rollouts.traffic.actions import CheckReferences, RemoveCanaryService
 from kohort.rules import rollout_labels
 
 _SETTLE_SECONDS: Final = 3.0
+CAPACITY_SECONDS: Final = 15.0
+"""How often nodes and pods are looked at while a release waits for room."""
 
 
 def decide(observation: Observation) -> Decision:
@@ -154,6 +156,9 @@ def _checked(observation: Observation, result: ActionResult) -> Decision:
         return _not_initialized(state, result)
     if (held := _held_by_analysis(observation.with_state(state))) is not None:
         return held
+    if text := observation.missing_capacity:
+        capacity_events = (messages.capacity_missing(text),) if state.message != text else ()
+        return Decision(with_message(state, text), requeue=CAPACITY_SECONDS, events=capacity_events)
     condition = state.condition(rollout_labels.PROGRESSING)
     began = condition.last_update_time if condition is not None else ""
     left = observation.seconds_until(began or "", _SETTLE_SECONDS)

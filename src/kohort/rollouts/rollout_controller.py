@@ -18,6 +18,7 @@ from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Pro
 from kohort.rollouts.analysis_control.judgements import judgement_of, rollouts_of_analysis, rollouts_of_run
 from kohort.rollouts.analysis_control.notifications import Notifier
 from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.capacity import missing_capacity, requires_capacity
 from kohort.rollouts.feature_gates import Features, keeps_hold
 from kohort.rollouts.go_hashes import hash_of, release_plan_hash
 from kohort.rollouts.group_set import GroupSet
@@ -101,6 +102,7 @@ class RolloutController:
         if rollout.traffic_routing and _is_ending(observation.state):
             await self._leave_traffic_routing(rollout)
         observation = await self._with_references(await self._with_drift(observation))
+        observation = await self._with_capacity(observation)
         decision = await self._pass(observation, control)
         self._emit(rollout, decision.events)
         if decision.outcome is not None:
@@ -139,6 +141,12 @@ class RolloutController:
             routing = await self._traffic_routing(observation.rollout)
             result = result if routing is not None else _traffic_routing_missing(name)
         return msgspec.structs.replace(observation, references=result)
+
+    async def _with_capacity(self, observation: Observation) -> Observation:
+        if not requires_capacity(observation):
+            return observation
+        missing = await missing_capacity(observation, self.cache, self.client)
+        return msgspec.structs.replace(observation, missing_capacity=missing)
 
     async def _pass(self, observation: Observation, control: WorkloadOperations | None) -> Decision:
         decision = rollout_phases.decide(observation)

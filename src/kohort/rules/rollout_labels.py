@@ -21,6 +21,8 @@ ANALYSIS_NAME: Final = "rollouts.kruise.io/analysis"
 """Ours: the ReleaseAnalysis that judges the steps of this Rollout."""
 ANALYSIS_OVERRIDE: Final = "rollouts.kruise.io/analysis-override"
 """Ours: JSON `{"release", "step", "by", "reason"}`: this step goes on whatever its analysis says."""
+REQUIRE_CAPACITY: Final = "rollouts.kruise.io/require-capacity"
+"""Ours: `true` keeps a release at its beginning until the nodes have room for the replicas of its largest step."""
 KEEP_HELD: Final = "kohort.dev/keep-workload-held"
 """Ours: `true` leaves the workload held when this Rollout is deleted or disabled midway, as the feature gate does for
 all of them."""
