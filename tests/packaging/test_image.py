@@ -228,9 +228,13 @@ def test_the_commands_of_kohort_are_made() -> None:
 
 
 def test_names_in_the_list_of_contents_are_those_that_scanners_know() -> None:
-    deb = Component("deb", "libstdc++6", "12.2.0-14+deb12u1", "00", "amd64")
-    assert deb.purl == "pkg:deb/debian/libstdc%2B%2B6@12.2.0-14%2Bdeb12u1?arch=amd64"
+    deb = Component("deb", "libstdc++6", "12.2.0-14+deb12u1", "00", "amd64", ("debian", "12"))
+    assert deb.purl == "pkg:deb/debian/libstdc%2B%2B6@12.2.0-14%2Bdeb12u1?arch=amd64&distro=debian-12"
     assert Component("pypi", "aiohttp", "3.1", "00").purl == "pkg:pypi/aiohttp@3.1"
+
+
+def test_the_distribution_is_read_from_its_own_file() -> None:
+    assert debian.read_release('PRETTY_NAME="Ubuntu 24.04"\nID=ubuntu\nVERSION_ID="24.04"\n') == ("ubuntu", "24.04")
 
 
 def test_the_same_contents_make_the_same_list() -> None:

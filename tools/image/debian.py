@@ -69,6 +69,11 @@ class Base:
     libc: tuple[int, int]
 
     @property
+    def distribution(self) -> tuple[str, str]:
+        """Its name and version, such as debian and 12."""
+        return read_release(self.files.regular["usr/lib/os-release"][1].decode())
+
+    @property
     def architecture(self) -> str:
         return next(one.architecture for one in self.packages if one.name == "libc6")
 
@@ -91,6 +96,12 @@ def make_base(pinned: dict[str, str] | None = None) -> Base:
     (libc,) = (one.version for one in found if one.name == "libc6")
     major, minor = libc.partition("-")[0].split(".")[:2]
     return Base(files, tuple(found), python, (int(major), int(minor)))
+
+
+def read_release(text: str) -> tuple[str, str]:
+    """From the file os-release."""
+    fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return fields.get("ID", "debian").strip('"'), fields.get("VERSION_ID", "").strip('"')
 
 
 def python_version() -> str:

@@ -23,12 +23,16 @@ class Component:
     version: str
     sha256: str
     architecture: str = ""
+    distribution: tuple[str, str] = ("debian", "")
+    """Its name and version; scanners look for known problems there."""
 
     @property
     def purl(self) -> str:
         version = quote(self.version, safe="")
         if self.kind == "deb":
-            return f"pkg:deb/debian/{quote(self.name, safe='')}@{version}?arch={self.architecture}"
+            name, release = self.distribution
+            distro = f"&distro={name}-{release}" if release else ""
+            return f"pkg:deb/{name}/{quote(self.name, safe='')}@{version}?arch={self.architecture}{distro}"
         return f"pkg:{self.kind}/{self.name}@{version}"
 
     def as_json(self) -> dict[str, Any]:
@@ -43,7 +47,11 @@ class Component:
 
 
 def image_components(built: "Built") -> list[Component]:
-    found = [Component("deb", one.name, one.version, one.sha256, one.architecture) for one in built.base.packages]
+    distribution = built.base.distribution
+    found = [
+        Component("deb", one.name, one.version, one.sha256, one.architecture, distribution)
+        for one in built.base.packages
+    ]
     return found + [Component("pypi", one.name, one.version, one.sha256) for one in built.wheels]
 
 
