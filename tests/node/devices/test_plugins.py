@@ -229,6 +229,24 @@ async def test_a_plugin_that_registers_twice_is_one_plugin(tmp_path: Path) -> No
         await second.stop()
 
 
+@pytest.mark.parametrize("write", ["checkpoint", "rename"])
+async def test_devices_that_cannot_be_recorded_are_not_given(tmp_path: Path, write: str) -> None:
+    """As after a crash at that write: the next agent finds all devices free."""
+
+    def fail(kind: str, path: Path, content: str) -> None:
+        if kind == write and path.name == "devices.json":
+            raise OSError("disk full")
+
+    async with node(tmp_path) as here, plugin(here, "gpu-0"):
+        broken = DeviceAllocations(here.registry, tmp_path / "records", fail)
+        with pytest.raises(OSError, match="disk full"):
+            await broken.admit(pod("a", 1))
+        assert broken.use("uid-a", "c0") == NO_DEVICES
+        after = DeviceAllocations(here.registry, tmp_path / "records")
+        assert after.pods() == []
+        assert await after.admit(pod("b", 1)) is None
+
+
 async def test_devices_are_prepared_before_each_start(tmp_path: Path) -> None:
     async with node(tmp_path) as here, plugin(here, "gpu-0", pre_start=True) as gpus:
         assert await here.allocations.admit(pod("a", 1)) is None
