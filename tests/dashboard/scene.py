@@ -1,5 +1,6 @@
 """A cluster with sets in every state, and a dashboard on it, in real time: browsers have no other."""
 
+import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -243,6 +244,17 @@ class Visit:
         async with self.session.get(self.base + path, headers={"Accept": "application/json"}) as answer:
             assert answer.status == status, await answer.text()
             return msgspec.json.decode(await answer.read())
+
+    async def until(self, path: str, holds: Callable[[Json], bool]) -> Json:
+        """The page, once this holds: pages follow the cluster by watches, a little later. Looks again whenever the page
+        is sent something."""
+        live = f"{self.base}/dashboard/live?view={path}"
+        async with asyncio.timeout(30), self.session.get(live) as answer:
+            async for _ in answer.content:
+                page = await self.json(path)
+                if holds(page):
+                    return page
+        raise AssertionError(f"{path} is gone")
 
     async def text(self, path: str, status: int = 200) -> str:
         async with self.session.get(self.base + path, headers={"Accept": "text/html"}) as answer:

@@ -131,8 +131,7 @@ async def test_an_action_on_something_else_than_was_previewed_is_refused(place: 
     found, user = place
     page = await user.json(f"{LLM}/actions/restart")
     await found.client.patch(LEADER_WORKER_SETS, "llm", "default", {"spec": {"replicas": 3}})
-    while (await user.json(LLM))["set"]["wanted"] != 3:
-        pass
+    await user.until(LLM, lambda page: bool(page["set"]["wanted"] == 3))
     text = await user.text("/dashboard/")
     csrf = re.search(r'name="csrf" value="([^"]+)"', text)
     assert csrf is not None

@@ -29,7 +29,7 @@ async def test_a_set_has_its_groups_and_pods(place: tuple[Scene, Visit]) -> None
     found, user = place
     await found.create(model_set("llm", replicas=2, size=3, gpus=1))
     await found.ready("llm")
-    page = await user.json(f"{SETS}/llm")
+    page = await user.until(f"{SETS}/llm", lambda page: bool(page["set"]["done"]))
     assert (page["set"]["state"], page["set"]["ready"], page["set"]["failing"]) == ("Available", 2, False)
     pods = [one["name"] for group in page["groups"]["groups"] for one in group["pods"]]
     assert pods == ["llm-0", "llm-0-1", "llm-0-2", "llm-1", "llm-1-1", "llm-1-2"]
@@ -43,8 +43,7 @@ async def test_a_set_that_fails_is_explained(place: tuple[Scene, Visit]) -> None
     await found.create(model_set("llm", waiting="ImagePullBackOff"))
     await found.cluster.until(lambda: len(found.pods_of("llm")) == 4)
     await found.until_set("llm", "default", lambda one: bool(one.get("status", {}).get("observedGeneration")))
-    while not (page := await user.json(f"{SETS}/llm"))["set"]["failing"]:
-        pass
+    page = await user.until(f"{SETS}/llm", lambda page: bool(page["set"]["failing"]))
     (cause,) = page["causes"]
     assert (cause["kind"], cause["found"]) == ("image", "cannot pull image registry.example.com/llm:1.4.0")
     badge = await user.json(f"{SETS}/llm/status.svg")
@@ -60,7 +59,7 @@ async def test_history_compares_revisions(place: tuple[Scene, Visit]) -> None:
     await found.ready("llm")
     await found.change_image("llm", "default", "model:2")
     await found.rolled("llm", "default")
-    page = await user.json(f"{SETS}/llm/history")
+    page = await user.until(f"{SETS}/llm/history", lambda page: len(page["revisions"]) == 2)
     assert [one["revision"] for one in page["revisions"]] == [2, 1]
     assert (page["before"], page["after"]) == (1, 2)
     changed = [one.split() for one in page["difference"] if "image:" in one]
@@ -89,7 +88,7 @@ async def test_a_release_is_a_rail_with_both_versions(place: tuple[Scene, Visit]
     await found.cluster.until(lambda: found.phase_of("llm", "default") == "Healthy")
     await found.change_image("llm", "default", "model:2")
     await found.until_step("llm", "default", 1, "StepPaused")
-    page = await user.json(f"{SETS}/llm/release")
+    page = await user.until(f"{SETS}/llm/release", lambda page: page["new"] is not None and page["new"]["ready"] == 1)
     assert [one["place"] for one in page["steps"]] == ["current", "next", "next"]
     assert (page["steps"][0]["matches"], page["steps"][0]["waitsForApproval"]) == (["header x-tester=1"], True)
     assert [one["groups"] for one in page["steps"]] == [1, 1, 2]
@@ -111,10 +110,7 @@ async def test_a_judged_step_has_a_chart(place: tuple[Scene, Visit]) -> None:
     await found.change_image("llm", "default", "model:2")
     await found.until_step("llm", "default", 1, "StepPaused")
     await found.judged("llm", "default", [0.02, 0.04], [0.01, 0.01])
-    while not (await user.json(f"{SETS}/llm/release"))["analyses"]:
-        pass
-    while not (page := await user.json(f"{SETS}/llm/release"))["analyses"][0]["metrics"]:
-        pass
+    page = await user.until(f"{SETS}/llm/release", lambda page: any(one["metrics"] for one in page["analyses"]))
     (analysis,) = page["analyses"]
     (metric,) = analysis["metrics"]
     assert (analysis["step"], analysis["phase"], metric["failAbove"]) == (1, "Running", 0.03)
@@ -138,14 +134,16 @@ async def test_a_resize_is_shown_pod_by_pod(place: tuple[Scene, Visit]) -> None:
     await found.client.patch(LEADER_WORKER_SETS, "llm", "default", change, PatchType.JSON)
     await found.until_set("llm", "default", lambda one: (one["status"].get("resize") or {}).get("state") == "Resizing")
     await found.cluster.until(lambda: any(_is_pending(one) for one in found.cluster.objects(PODS, "default")))
-    page = await user.json(f"{SETS}/llm/resize")
+    page = await user.until(f"{SETS}/llm/resize", lambda page: "Pending" in _states(page))
     assert page["progress"]["state"] == "Resizing"
-    states = {pod["state"] for group in page["groups"] for pod in group["pods"]}
-    assert "Pending" in states
     assert "Resizing" in {group["phase"] for group in page["groups"]}
     assert "not now" in await user.text(f"{SETS}/llm/resize")
     resources = (await user.json(f"{SETS}/llm"))["resources"]
     assert any("allocated" in amount["drift"] for line in resources for amount in line["amounts"])
+
+
+def _states(page: JsonObject) -> set[str]:
+    return {pod["state"] for group in page["groups"] for pod in group["pods"]}
 
 
 def _is_pending(one: JsonObject) -> bool:
