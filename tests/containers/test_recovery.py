@@ -62,7 +62,8 @@ async def test_the_runtime_is_killed_and_nothing_restarts(cluster: ContainerClus
         finally:
             containerd.start()
         pod = await cluster.until("b", lambda pod: pod["status"].get("phase") == "Failed")
-        assert state_of(pod)["terminated"]["exitCode"] == 6
+        code = state_of(pod)["terminated"]["exitCode"]
+        assert code in (6, 255), "255 is what containerd says of an end that it has missed, at times"
         await cluster.until_true(cluster.node_is_ready)
         after = await cluster.client.get(PODS, "a", "default")
         assert status_of(after)["containerID"] == status_of(before)["containerID"]

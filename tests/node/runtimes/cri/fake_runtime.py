@@ -62,6 +62,7 @@ class FakeRuntime:
             cri.RuntimeCondition("RuntimeReady", True),
             cri.RuntimeCondition("NetworkReady", True),
         )
+        self.info: dict[str, str] = {}
         self.pull_time = 0.0
         self._events = events
         self._told: list[asyncio.Event] = []
@@ -136,7 +137,7 @@ class FakeRuntime:
         return cri.VersionResponse("0.1.0", "fake", "1.0", "v1")
 
     async def _status(self, request: cri.StatusRequest) -> cri.StatusResponse:
-        return cri.StatusResponse(cri.RuntimeStatus(self.conditions))
+        return cri.StatusResponse(cri.RuntimeStatus(self.conditions), self.info if request.verbose else {})
 
     async def _run_pod_sandbox(self, request: cri.RunPodSandboxRequest) -> cri.RunPodSandboxResponse:
         assert request.config is not None

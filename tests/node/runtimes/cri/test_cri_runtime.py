@@ -458,6 +458,31 @@ def test_a_runtime_is_examined_before_it_is_used(tmp_path: Path) -> None:
     virtual_time.run(main())
 
 
+@pytest.mark.parametrize(
+    ("config", "binaries", "configurations"),
+    [
+        ("", "/opt/cni/bin", "/etc/cni/net.d"),
+        ("nonsense", "/opt/cni/bin", "/etc/cni/net.d"),
+        ('{"cni": {"binDir": "/b", "confDir": "/c"}}', "/b", "/c"),
+        ('{"cni": {"binDir": "", "binDirs": ["/b1", "/b2"], "confDir": "/c"}}', "/b1", "/c"),
+    ],
+)
+def test_where_the_runtime_looks_for_plugins(tmp_path: Path, config: str, binaries: str, configurations: str) -> None:
+    async def main() -> None:
+        fake = FakeRuntime(tmp_path / "s")
+        fake.info = {"config": config} if config else {}
+        await fake.start()
+        facts = await examine(tmp_path / "s")
+        assert (str(facts.cni_binaries), str(facts.cni_configurations)) == (binaries, configurations)
+        runtimes = '{"r": {"options": {"SystemdCgroup": true}}}'
+        fake.info = {"config": f'{{"containerd": {{"defaultRuntimeName": "r", "runtimes": {runtimes}}}}}'}
+        with pytest.raises(CannotUseRuntime, match="SystemdCgroup = false"):
+            await examine(tmp_path / "s")
+        await fake.stop()
+
+    virtual_time.run(main())
+
+
 @pytest.mark.parametrize("text", ["", "containerd.sock", "tcp://127.0.0.1:1", "unix://relative", "http://x/y"])
 def test_endpoints_that_are_not_sockets(text: str) -> None:
     with pytest.raises(CannotUseRuntime, match="write unix:///PATH"):

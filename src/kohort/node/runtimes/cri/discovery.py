@@ -136,7 +136,7 @@ async def examine(socket: Path, *, share: bool = False) -> RuntimeFacts:
         socket,
         version.runtime_name,
         version.runtime_version,
-        Path(config.cni.bin_dir or CNI_BINARIES),
+        config.cni.binaries,
         Path(config.cni.conf_dir or CNI_CONFIGURATIONS),
     )
 
@@ -186,7 +186,13 @@ def _ran_processes(directory: Path) -> bool:
 
 class _Cni(msgspec.Struct, frozen=True):
     bin_dir: str = msgspec.field(default="", name="binDir")
+    bin_dirs: tuple[str, ...] = msgspec.field(default=(), name="binDirs")
+    """Of versions since 2.1."""
     conf_dir: str = msgspec.field(default="", name="confDir")
+
+    @property
+    def binaries(self) -> Path:
+        return Path(next((each for each in (*self.bin_dirs, self.bin_dir) if each), CNI_BINARIES))
 
 
 class _OciRuntime(msgspec.Struct, frozen=True):
