@@ -14,7 +14,7 @@ from kohort.objects.apps import Deployment, ReplicaSet
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.workloads import deployment_hold, partitioned_deployment
-from kohort.rollouts.workloads.partition_sizes import SetSize, next_sizes
+from kohort.rollouts.workloads.partition_sizes import PartitionedSizes, SetSize, next_sizes, scaled_sizes
 from kohort.rollouts.workloads.partitioned_deployment import PartitionStatus, PartitionStrategy
 from kohort.rules import rollout_labels
 
@@ -32,14 +32,12 @@ class PartitionController:
         if deployment is None or deployment.metadata.deleting or not partitioned_deployment.is_partitioned(deployment):
             return None
         strategy = partitioned_deployment.read_strategy(deployment)
-        if strategy is None or strategy.paused:
-            return None
         known = self.cache.replica_sets_of(deployment.metadata.uid)
-        if any(one.status.observed_generation < one.metadata.generation for one in known):
-            return None  # What it has now is not known yet; an event follows.
+        if strategy is None or any(one.status.observed_generation < one.metadata.generation for one in known):
+            return None  # What there is now is not known yet; an event follows.
         new = deployment_hold.with_template(known, deployment.spec.template)
         expected = partitioned_deployment.expected_new(strategy, deployment.spec.replicas or 0)
-        if new is None and expected > 0:
+        if new is None and not strategy.paused and (expected > 0 or not deployment_hold.active(known)):
             await self._create(deployment, known)
             return None
         await self._resize(deployment, strategy, new, _by_rank(deployment, [one for one in known if one is not new]))
@@ -63,18 +61,10 @@ class PartitionController:
     async def _resize(
         self, deployment: Deployment, strategy: PartitionStrategy, new: ReplicaSet | None, old: list[ReplicaSet]
     ) -> None:
-        replicas = deployment.spec.replicas or 0
-        surge, unavailable = partitioned_deployment.limits(strategy, replicas)
-        sizes = next_sizes(
-            replicas,
-            partitioned_deployment.expected_new(strategy, replicas),
-            _size(new),
-            [_size(one) for one in old],
-            surge=surge,
-            unavailable=unavailable,
-        )
+        sizes = _sizes(deployment, strategy, new, old)
+        scaled = partitioned_deployment.is_scaled(deployment, [*old, *([new] if new is not None else [])])
         for one, size in ((new, sizes.new), *zip(old, sizes.old, strict=True)):
-            if one is not None and one.spec.replicas != size:
+            if one is not None and (one.spec.replicas != size or (scaled and one.spec.replicas)):
                 await self._scale(deployment, one, size)
 
     async def _scale(self, deployment: Deployment, replica_set: ReplicaSet, size: int) -> None:
@@ -92,6 +82,28 @@ class PartitionController:
             await self.client.patch(DEPLOYMENTS, metadata.name, metadata.namespace, body)
         except NotFound:
             return
+
+
+def _sizes(
+    deployment: Deployment, strategy: PartitionStrategy, new: ReplicaSet | None, old: list[ReplicaSet]
+) -> PartitionedSizes:
+    replicas, size = deployment.spec.replicas or 0, _size(new)
+    expected = partitioned_deployment.expected_new(strategy, replicas)
+    if partitioned_deployment.is_scaled(deployment, [*old, *([new] if new is not None else [])]):
+        wanted = expected if isinstance(strategy.partition, str) else None
+        return scaled_sizes(replicas, size.wanted, [one.spec.replicas or 0 for one in old], wanted)
+    if strategy.paused and size.wanted == 0 and not deployment_hold.active(old):
+        return PartitionedSizes(0, tuple(0 for _ in old))
+    surge, unavailable = partitioned_deployment.limits(strategy, replicas)
+    return next_sizes(
+        replicas,
+        # While it is paused no pod gets the new version, but old ones that are too many and not available go.
+        size.wanted if strategy.paused else expected,
+        size,
+        [_size(one) for one in old],
+        surge=surge,
+        unavailable=unavailable,
+    )
 
 
 def _by_rank(deployment: Deployment, old: list[ReplicaSet]) -> list[ReplicaSet]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.rollouts.workloads.partition_sizes import PartitionedSizes, SetSize, next_sizes
+from kohort.rollouts.workloads.partition_sizes import PartitionedSizes, SetSize, next_sizes, scaled_sizes
 
 TABLE = [
     ((5, 2), (1, 0), (0, 0), (5, 5), (1, 5)),
@@ -16,6 +16,8 @@ TABLE = [
     ((5, 5), (0, 0), (0, 0), (5, 5), (0, 4)),
     ((5, 2), (1, 0), (2, 0), (4, 4), (2, 4)),
     ((8, 2), (1, 0), (2, 2), (3, 3), (2, 6)),
+    ((5, 2), (1, 0), (3, 3), (2, 2), (3, 2)),
+    ((5, 0), (1, 0), (0, 0), (0, 0), (5, 0)),
 ]
 
 
@@ -70,4 +72,13 @@ def test_every_way_ends_and_keeps_its_limits(
     else:
         raise AssertionError("no end")
     if not broken:
-        assert (new, sum(old)) == (partition, replicas - partition)
+        reached = replicas if not rest else max(partition, min(start, replicas)) if partition else 0
+        assert (new, sum(old)) == (reached, replicas - reached)
+
+
+@given(replicas=st.integers(0, 30), new=st.integers(0, 20), old=st.lists(st.integers(0, 20), max_size=3))
+def test_a_deployment_that_is_scaled_has_its_size_at_once(replicas: int, new: int, old: list[int]) -> None:
+    found = scaled_sizes(replicas, new, old)
+    if new + sum(old):
+        assert found.new + sum(found.old) == replicas
+        assert all(size >= 0 for size in (found.new, *found.old))

@@ -4,7 +4,8 @@
 rolling update hold, and every call makes as much progress as they allow:
 
 * at most `replicas + surge` pods exist, and at least `replicas - unavailable` are available;
-* new pods are added up to the partition, as far as there is room;
+* new pods are added up to the partition, as far as there is room; there are not fewer than before, unless the partition
+  is 0;
 * old pods are removed down to `replicas - partition`: first those that are not available, then as many as others can
   stand in for; never more than there are too many.
 
@@ -16,6 +17,10 @@ rolling update hold, and every call makes as much progress as they allow:
 |        5 | 0, 1               |         2 |           0 (0) |           5 (5) |   0 |   4 |
 |        5 | 0, 1               |         2 |           0 (0) |           4 (4) |   1 |   4 |
 |        5 | 1, 0               |         0 |           2 (2) |           3 (3) |   0 |   5 |
+|        5 | 1, 0               |         2 |           3 (3) |           2 (2) |   3 |   2 |
+|        5 | any                |       any |           0 (0) |            none |   5 |   – |
+
+A Deployment that is scaled keeps the proportion of its versions, at once, as Kubernetes does it.
 """
 
 from collections.abc import Sequence
@@ -40,7 +45,9 @@ def next_sizes(
     replicas: int, partition: int, new: SetSize, old: Sequence[SetSize], *, surge: int, unavailable: int
 ) -> PartitionedSizes:
     """`old` are the ReplicaSets of other versions; pods of the first ones go first, and the last one gets more."""
-    partition = max(0, min(partition, replicas))
+    if not any(one.wanted for one in old):
+        return PartitionedSizes(replicas, tuple(0 for _ in old))
+    partition = min(max(partition, new.wanted), replicas) if partition > 0 else 0
     before = sum(one.wanted for one in old)
     if surge <= 0 and unavailable <= 0:
         # Neither more nor fewer would stop everything; Kubernetes takes one away then.
@@ -51,6 +58,28 @@ def next_sizes(
     if sum(sizes) < replicas - partition:
         sizes = _refilled(sizes, replicas - partition, replicas + surge - grown)
     return PartitionedSizes(grown, tuple(sizes))
+
+
+def scaled_sizes(replicas: int, new: int, old: Sequence[int], wanted_new: int | None = None) -> PartitionedSizes:
+    """Of a Deployment that was scaled to `replicas`; `wanted_new` is what a percentage asks for.
+
+    >>> scaled_sizes(10, 2, [3]), scaled_sizes(5, 4, [2, 4])
+    (PartitionedSizes(new=4, old=(6,)), PartitionedSizes(new=2, old=(1, 2)))
+    """
+    before = new + sum(old)
+    if before == 0:
+        return PartitionedSizes(0, tuple(old))
+    share = wanted_new if wanted_new is not None else (2 * new * replicas + before) // (2 * before)
+    target = max(0, min(share, replicas)) if any(old) else replicas
+    rest, left = replicas - target, sum(old)
+    sizes = []
+    for size in old:
+        part = rest * size // left if left else 0
+        sizes.append(part)
+        rest, left = rest - part, left - size
+    if sizes and rest:
+        sizes[-1] += rest
+    return PartitionedSizes(target, tuple(sizes))
 
 
 def _old_sizes(replicas: int, wanted: int, new: SetSize, old: Sequence[SetSize], unavailable: int) -> list[int]:

@@ -5,7 +5,8 @@ is wanted instead, in the form of Kruise Rollouts, and `partition_controller` si
 
 | on the Deployment                                      | what it says                                              |
 |--------------------------------------------------------|-----------------------------------------------------------|
-| label `controlled-by-advanced-deployment-controller`   | its ReplicaSets are sized by the partition                |
+| label `controlled-by-advanced-deployment-controller`,  | its ReplicaSets are sized by the partition                |
+| or annotation `control-info` of a release              |                                                           |
 | annotation `deployment-strategy`                       | the partition, and the limits of the user's rolling update |
 | annotation `deployment-extra-status`                   | how many pods should have the new version, and are ready  |
 
@@ -56,14 +57,15 @@ class PartitionStatus(View, frozen=True, omit_defaults=True):
 def read_strategy(deployment: Deployment) -> PartitionStrategy | None:
     """None if its ReplicaSets are not sized by a partition."""
     metadata = deployment.metadata
-    if metadata.labels.get(rollout_labels.PARTITION_CONTROLLED) != "true":
+    labelled = metadata.labels.get(rollout_labels.PARTITION_CONTROLLED) == "true"
+    if not labelled and rollout_labels.CONTROL_INFO not in metadata.annotations:
         return None
     text = metadata.annotations.get(rollout_labels.PARTITION_STRATEGY, "")
     try:
         found = msgspec.json.decode(text, type=PartitionStrategy)
     except (msgspec.DecodeError, msgspec.ValidationError):
         return None
-    return found if found.rolling_style.lower() == "partition" else None
+    return found if found.rolling_style.lower() in ("", "partition") else None
 
 
 def expected_new(strategy: PartitionStrategy, replicas: int) -> int:
@@ -186,6 +188,12 @@ def new_replica_set(deployment: Deployment, spec: JsonObject, known: Sequence[Re
             "template": template,
         },
     }
+
+
+def is_scaled(deployment: Deployment, known: Sequence[ReplicaSet]) -> bool:
+    """The Deployment was scaled, and its ReplicaSets were not yet."""
+    replicas = str(deployment.spec.replicas or 0)
+    return any(one.spec.replicas and one.metadata.annotations.get(_DESIRED, replicas) != replicas for one in known)
 
 
 def scale_patch(deployment: Deployment, size: int) -> JsonObject:
