@@ -30,6 +30,7 @@ from kohort.kube.client import Client
 from kohort.kube.resources import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
     HTTP_ROUTES,
     INGRESSES,
@@ -148,6 +149,33 @@ async def deployment_blue_green(client: Client) -> None:
     await release.healthy(V2)
 
 
+async def deployment_by_partition(client: Client) -> None:
+    """The Deployment controller of Kubernetes leaves pods to the partition, and goes on with them at the end."""
+    release = Release(client, "partition", "Deployment")
+    steps: list[JsonObject] = [{"replicas": 1, "traffic": "30%", **PAUSE}, {"replicas": 2, "traffic": "60%", **PAUSE}]
+    plan = rollout("Deployment", steps, INGRESS)
+    plan["spec"]["strategy"]["canary"]["enableExtraWorkloadForCanary"] = False
+    await release.begin(plan, (INGRESSES, ingress()))
+    before = (await client.get(DEPLOYMENTS, NAME, "partition"))["spec"]["strategy"]
+    await release.change(V2)
+    await release.at(1)
+    assert await _images(release) == [V1, V1, V2]
+    assert await release.weight() == "30"
+    await release.change(V1)
+    await release.healthy(V1)
+    await release.change(V2)
+    await release.approve(1)
+    await release.at(2)
+    assert await _images(release) == [V1, V2, V2]
+    await release.approve(2)
+    await release.healthy(V2)
+    assert (await client.get(DEPLOYMENTS, NAME, "partition"))["spec"]["strategy"] == before
+
+
+async def _images(release: Release) -> list[str]:
+    return sorted(one["spec"]["containers"][0]["image"] for one in (await release.pods()).values())
+
+
 async def shared_routing(client: Client) -> None:
     """A TrafficRouting that a Rollout joins and leaves; and the script of a user for an Ingress class of their own."""
     release = Release(client, "shared")
@@ -195,6 +223,7 @@ STORIES = {
     "rollback": rolled_back,
     "istio": deployment_through_istio,
     "swapped": deployment_blue_green,
+    "partition": deployment_by_partition,
     "shared": shared_routing,
     "deleted": deleted_in_the_middle,
 }

@@ -211,3 +211,19 @@ async def test_a_third_version_after_every_pod_was_replaced_keeps_the_service_se
         await told.at(2)
         await told.approve()
         await told.healthy(V3)
+
+
+async def test_one_pod_at_a_time_without_surge_even_if_a_status_counts_pods_that_are_going() -> None:
+    async with partitioned(plan([{"replicas": 4, "pause": {}}, {"replicas": "100%"}])) as told:
+        body: JsonObject = {
+            "spec": {"minReadySeconds": 10, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}
+        }
+        await told.cluster.client.patch(DEPLOYMENTS, NAME, NAMESPACE, body)
+        await told.cluster.settle(quiet=30)
+        await told.change(V2)
+        least = 5
+        while told.state != "StepPaused":
+            least = min(least, int(told.stable["status"].get("availableReplicas", 0)))
+            await asyncio.sleep(0.05)
+        assert least == 4
+        assert counted(told) == {V1: 1, V2: 4}

@@ -8,7 +8,6 @@ suite changes the size of sets that have no resizePolicy, so the cluster runs wi
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from tools.lws.build import LWS
+from tools.released_suite import build_suite
 
-SUITE: Final = "./test/e2e"
 CLUSTER: Final = (
     "--port",
     "0",
@@ -30,40 +29,9 @@ CLUSTER: Final = (
 )
 
 
-def suite_program() -> Path:
-    return LWS.home / "e2e.test"
-
-
-def build_suite() -> Path:
-    """The suite as a program. The sources of a module are read-only, and Go wants to write beside them."""
-    program = suite_program()
-    if program.is_file():
-        return program
-    if shutil.which("go") is None:
-        raise RuntimeError("no Go to build the suite with")
-    LWS.home.mkdir(parents=True, exist_ok=True)
-    print(f"building the suite of {LWS.name} {LWS.version} (once)", file=sys.stderr, flush=True)
-    found = subprocess.run(
-        ["go", "list", "-m", "-f", "{{.Dir}}", LWS.module],
-        cwd=LWS.source,
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    ).stdout
-    with tempfile.TemporaryDirectory() as folder:
-        sources = Path(folder) / "module"
-        shutil.copytree(found.strip(), sources, copy_function=shutil.copyfile)
-        for path in (sources, *sources.rglob("*")):
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        partial = program.with_name(".e2e.test")
-        subprocess.run(["go", "test", "-c", "-o", str(partial), SUITE], cwd=sources, check=True)
-        partial.rename(program)
-    return program
-
-
 def run_suite(arguments: list[str]) -> int:
     """The exit code of the suite, run against a cluster that exists for this run only."""
-    program = build_suite()
+    program = build_suite(LWS)
     with tempfile.TemporaryDirectory() as folder:
         data = ["--data-dir", folder]
         kohort = str(Path(sys.executable).with_name("kohort"))

@@ -63,7 +63,7 @@ class PartitionController:
     ) -> None:
         sizes = _sizes(deployment, strategy, new, old)
         scaled = partitioned_deployment.is_scaled(deployment, [*old, *([new] if new is not None else [])])
-        for one, size in ((new, sizes.new), *zip(old, sizes.old, strict=True)):
+        for one, size in (*zip(old, sizes.old, strict=True), (new, sizes.new)):
             if one is not None and (one.spec.replicas != size or (scaled and one.spec.replicas)):
                 await self._scale(deployment, one, size)
 
@@ -115,7 +115,9 @@ def _by_rank(deployment: Deployment, old: list[ReplicaSet]) -> list[ReplicaSet]:
 def _size(replica_set: ReplicaSet | None) -> SetSize:
     if replica_set is None:
         return SetSize(0, 0)
-    return SetSize(replica_set.spec.replicas or 0, replica_set.status.available_replicas)
+    wanted = replica_set.spec.replicas or 0
+    # Its status may still count pods that it is about to delete.
+    return SetSize(wanted, min(wanted, replica_set.status.available_replicas))
 
 
 def _owner(replica_set: ReplicaSet) -> list[Key]:

@@ -12,15 +12,16 @@ rolling update hold, and every call makes as much progress as they allow:
 | replicas | surge, unavailable | partition | new (available) | old (available) | new | old |
 |---------:|--------------------|----------:|----------------:|----------------:|----:|----:|
 |        5 | 1, 0               |         2 |           0 (0) |           5 (5) |   1 |   5 |
-|        5 | 1, 0               |         2 |           1 (1) |           5 (5) |   1 |   4 |
+|        5 | 1, 0               |         2 |           1 (1) |           5 (5) |   2 |   4 |
 |        5 | 1, 0               |         2 |           2 (2) |           4 (4) |   2 |   3 |
-|        5 | 0, 1               |         2 |           0 (0) |           5 (5) |   0 |   4 |
-|        5 | 0, 1               |         2 |           0 (0) |           4 (4) |   1 |   4 |
+|        5 | 0, 1               |         2 |           0 (0) |           5 (5) |   1 |   4 |
+|        5 | 0, 1               |         2 |           1 (0) |           4 (4) |   1 |   4 |
 |        5 | 1, 0               |         0 |           2 (2) |           3 (3) |   0 |   5 |
 |        5 | 1, 0               |         2 |           3 (3) |           2 (2) |   3 |   2 |
 |        5 | any                |       any |           0 (0) |            none |   5 |   – |
 
-A Deployment that is scaled keeps the proportion of its versions, at once, as Kubernetes does it.
+What old pods leave is filled in the same call: a Deployment whose only active ReplicaSet is too small is filled up by
+its own controller. A Deployment that is scaled keeps the proportion of its versions, at once, as Kubernetes does it.
 """
 
 from collections.abc import Sequence
@@ -48,13 +49,12 @@ def next_sizes(
     if not any(one.wanted for one in old):
         return PartitionedSizes(replicas, tuple(0 for _ in old))
     partition = min(max(partition, new.wanted), replicas) if partition > 0 else 0
-    before = sum(one.wanted for one in old)
     if surge <= 0 and unavailable <= 0:
         # Neither more nor fewer would stop everything; Kubernetes takes one away then.
         unavailable = 1
-    room = max(0, replicas + surge - new.wanted - before)
-    grown = min(partition, new.wanted + room) if new.wanted < partition else partition
     sizes = _old_sizes(replicas, replicas - partition, new, old, unavailable)
+    room = max(0, replicas + surge - new.wanted - sum(sizes))
+    grown = min(partition, new.wanted + room) if new.wanted < partition else partition
     if sum(sizes) < replicas - partition:
         sizes = _refilled(sizes, replicas - partition, replicas + surge - grown)
     return PartitionedSizes(grown, tuple(sizes))

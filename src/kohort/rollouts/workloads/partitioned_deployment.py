@@ -179,7 +179,8 @@ def new_replica_set(deployment: Deployment, spec: JsonObject, known: Sequence[Re
             "namespace": metadata.namespace,
             "labels": labels,
             "annotations": {REVISION: str(revision), _DESIRED: str(replicas), _MOST: str(replicas)},
-            "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+            # Without blockOwnerDeletion, which only those may set who may change finalizers of Deployments.
+            "ownerReferences": [{**owner, "controller": True}],
         },
         "spec": {
             "replicas": 0,

@@ -1,0 +1,47 @@
+"""The end-to-end suite of a released operator, compiled once from the Go module proxy into the cache folder."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tools.released_operator import Released
+
+SUITE: Final = "test/e2e"
+DATA: Final = "test_data"
+"""What a suite reads from the folder that it is started in, where it has such a folder."""
+
+
+def suite_program(released: Released) -> Path:
+    return released.home / "e2e" / "e2e.test"
+
+
+def build_suite(released: Released) -> Path:
+    """The suite as a program. The sources of a module are read-only, and Go wants to write beside them."""
+    program = suite_program(released)
+    if program.is_file():
+        return program
+    if shutil.which("go") is None:
+        raise RuntimeError("no Go to build the suite with")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    print(f"building the suite of {released.name} {released.version} (once)", file=sys.stderr, flush=True)
+    found = subprocess.run(
+        ["go", "list", "-m", "-f", "{{.Dir}}", released.module],
+        cwd=released.source,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    with tempfile.TemporaryDirectory() as folder:
+        sources = Path(folder) / "module"
+        shutil.copytree(found.strip(), sources, copy_function=shutil.copyfile)
+        for path in (sources, *sources.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        partial = program.with_name(".e2e.test")
+        subprocess.run(["go", "test", "-c", "-o", str(partial), f"./{SUITE}"], cwd=sources, check=True)
+        if (sources / SUITE / DATA).is_dir():
+            shutil.copytree(sources / SUITE / DATA, program.parent / DATA, dirs_exist_ok=True)
+        partial.rename(program)
+    return program
