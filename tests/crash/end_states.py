@@ -47,7 +47,7 @@ def _everything(cluster: Cluster) -> JsonObject:
         "revisions": sorted(
             one["metadata"]["labels"].get(group_labels.REVISION, "")
             for one in _objects(cluster, CONTROLLER_REVISIONS)
-            if group_labels.REVISION in (one["metadata"].get("labels") or {})
+            if _belongs_to_set(one)
         ),
         "services": {_name(one): one["spec"].get("selector") for one in _objects(cluster, SERVICES)},
         "ingresses": {_name(one): one["metadata"].get("annotations") for one in _objects(cluster, INGRESSES)},
@@ -69,6 +69,11 @@ def _objects(cluster: Cluster, resource: Resource) -> list[JsonObject]:
 def _name(one: JsonObject) -> str:
     name: str = one["metadata"]["name"]
     return name
+
+
+def _belongs_to_set(revision: JsonObject) -> bool:
+    """StatefulSets keep revisions of their own, also of templates that they had for a moment only."""
+    return any(owner["kind"] == "LeaderWorkerSet" for owner in revision["metadata"].get("ownerReferences") or ())
 
 
 def _true_conditions(status: JsonObject) -> list[str]:

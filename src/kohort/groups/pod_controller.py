@@ -38,7 +38,7 @@ from kohort.groups.pod_plan import (
 from kohort.groups.previous_workers import leaders_behind, predecessors
 from kohort.groups.resize.expected_restarts import ResizesByOthers
 from kohort.groups.restart_budget import Delay, Exhausted, FailedContainer, Held
-from kohort.groups.restart_counts import restart_count
+from kohort.groups.restart_counts import expected_restarts, restart_count
 from kohort.groups.restart_decision import (
     DelayRecreation,
     GroupFacts,
@@ -295,7 +295,12 @@ class PodController:
     async def _give_up_restart(self, group_set: LeaderWorkerSet, pod: Pod) -> None:
         """The engine has recovered: what restarted does not count any more."""
         statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-        counts = {status.name: status.restart_count for status in statuses if status.restart_count}
+        known = expected_restarts(pod)
+        counts = known | {
+            status.name: max(status.restart_count, known.get(status.name, 0))
+            for status in statuses
+            if status.restart_count
+        }
         text = msgspec.json.encode(counts, order="sorted").decode()
         await self._annotate(pod, {group_labels.EXPECTED_RESTARTS: text, group_labels.RECOVERY_UNTIL: None})
         self.recorder.normal(
