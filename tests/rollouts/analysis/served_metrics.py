@@ -44,7 +44,7 @@ class ModelServers:
         self.rate = 2.0
         self.slower: dict[str, float] = defaultdict(lambda: 1.0)
         self.errors: dict[str, float] = defaultdict(float)
-        """By image."""
+        """By image, or by `cpu 100m`."""
         self.broken: Callable[[str], bool] = lambda _: False
         self.posted: list[JsonObject] = []
         self.reads = 0
@@ -76,7 +76,7 @@ class ModelServers:
         counts = self._counts.setdefault(name, _Counts())
         now = asyncio.get_running_loop().time()
         for _ in range(int(self.rate * (now - counts.since))):
-            latency = self.slower[image] * 0.2 * self.rng.lognormvariate(0, 0.5)
+            latency = self.slower[image] * self.slower[_cpu(pod)] * 0.2 * self.rng.lognormvariate(0, 0.5)
             counts.buckets[bisect_left(VLLM_BUCKETS, latency)] += 1
             counts.codes["5xx" if self.rng.random() < self.errors[image] else "2xx"] += 1
         counts.since = now
@@ -86,6 +86,11 @@ class ModelServers:
             lines.append(f'vllm:time_to_first_token_seconds_bucket{{le="{bound}"}} {seen}')
         lines += [f'http_requests_total{{status="{code}"}} {count}' for code, count in counts.codes.items()]
         return "\n".join([*lines, "http_requests_total 0", "vllm:num_requests_waiting 1", ""])
+
+
+def _cpu(pod: JsonObject) -> str:
+    resources = pod["spec"]["containers"][0].get("resources") or {}
+    return f"cpu {(resources.get('requests') or {}).get('cpu', '')}"
 
 
 class JudgedStory(Story):

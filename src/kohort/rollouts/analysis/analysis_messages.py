@@ -25,7 +25,7 @@ def source_error(errors: int, allowed: int, error: str) -> str:
 
 
 def not_compared(name: str) -> str:
-    return f"{name}: not compared, because this step routes by matches only and the sets get different requests"
+    return f"{name}: not compared, because in this step the stable version gets other requests, or none"
 
 
 def no_baseline(name: str, found: float, needed: float) -> str:

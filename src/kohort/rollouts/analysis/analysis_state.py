@@ -71,7 +71,7 @@ class StepFacts(msgspec.Struct, frozen=True):
 
     steps: int
     compares: bool = True
-    """Both sets get requests of the same kind: not so where a step routes by matches only."""
+    """Both sets get requests of the same kind: not so where a step routes by matches, or routes everything."""
 
 
 def advance(plan: AnalysisPlan, run: RunStatus, reading: Reading, facts: StepFacts) -> RunStatus:

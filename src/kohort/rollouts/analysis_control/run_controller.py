@@ -16,6 +16,7 @@ from kohort.kube.errors import AlreadyExists, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import ANALYSIS_RUNS, Key
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts import step_arithmetic
 from kohort.rollouts.analysis.analysis_rules import AnalysisPlan
 from kohort.rollouts.analysis.analysis_state import Reading, StepFacts, advance
 from kohort.rollouts.analysis.analysis_types import AnalysisRun, ReleaseAnalysis
@@ -145,7 +146,7 @@ class RunController:
         seconds = 0.0 if watch.last_read is None else now - watch.last_read
         watch.last_read = now
         reading = await self._read(rollout, plan, watch, seconds)
-        status = advance(plan, watch.status, reading, step_facts(rollout))
+        status = advance(plan, watch.status, reading, self._facts(rollout))
         status = msgspec.structs.replace(status, observed_generation=analysis.metadata.generation, mode=plan.mode.value)
         if status.decided and not watch.status.decided:
             status = msgspec.structs.replace(status, finished_at=clock.timestamp())
@@ -162,7 +163,7 @@ class RunController:
         except SourceError as problem:
             return Reading(seconds, error=str(problem))
         names = {pod.metadata.name for pod in canary}
-        if unusable := unread(found, names, compares=bool(stable) and step_facts(rollout).compares):
+        if unusable := unread(found, names, compares=self._facts(rollout).compares):
             return Reading(seconds, error=unusable)
         old = tuple(one for one in found.pods if one.pod not in names)
         if not watch.history:
@@ -176,6 +177,10 @@ class RunController:
             watch.history,
             found.queried,
         )
+
+    def _facts(self, rollout: Rollout) -> StepFacts:
+        found = self.cache.sets.get(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
+        return step_facts(rollout, found.replicas if found is not None else 0)
 
     async def _write(self, run: AnalysisRun, status: RunStatus) -> None:
         """The whole status: what a merge would leave behind is written as it is."""
@@ -207,12 +212,27 @@ def reading_interval(plan: AnalysisPlan) -> float:
     return plan.interval if prometheus is None else max(plan.interval, parse_duration(prometheus.step))
 
 
-def step_facts(rollout: Rollout) -> StepFacts:
+def step_facts(rollout: Rollout, replicas: int) -> StepFacts:
+    """`replicas` are those of the stable workload.
+
+    | step | both versions are compared |
+    |---|---|
+    | routes by matches | no: they get different requests |
+    | all requests go to the new version | no: the stable one gets none |
+    | a release in place that resizes all groups | no: there is no other group |
+    | otherwise | yes |
+    """
     progress, steps = rollout.status.progress, rollout.strategy.steps
     index = progress.current_step_index if progress is not None else 1
     step = steps[index - 1] if 1 <= index <= len(steps) else None
-    in_place = progress is not None and not progress.canary_name and rollout.spec.workload_ref.is_group_set
-    return StepFacts(len(steps), compares=in_place or step is None or not step.matches)
+    if step is None:
+        return StepFacts(len(steps))
+    if progress is not None and not progress.canary_name and rollout.spec.workload_ref.is_group_set:
+        compares = step_arithmetic.planned(step.replicas or 0, replicas) < replicas
+    else:
+        routed = bool(rollout.strategy.traffic_routings)
+        compares = not (routed and (step.matches or step.traffic == "100%"))
+    return StepFacts(len(steps), compares=compares)
 
 
 def unread(found: SourceReading, canary: Iterable[str], *, compares: bool) -> str:
