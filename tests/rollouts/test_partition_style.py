@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from tests.rollouts.deployments import NAME, Story, story
@@ -227,3 +228,21 @@ async def test_one_pod_at_a_time_without_surge_even_if_a_status_counts_pods_that
             await asyncio.sleep(0.05)
         assert least == 4
         assert counted(told) == {V1: 1, V2: 4}
+
+
+async def test_the_status_follows_a_deployment_that_is_scaled_up_and_down() -> None:
+    steps: list[JsonObject] = [{"replicas": "20%", "pause": {}}, {"replicas": "60%", "pause": {}}, {"replicas": "100%"}]
+    async with partitioned(plan(steps)) as told:
+        await told.change(V2)
+        await told.at(1)
+        for replicas, new in ((10, 2), (5, 1)):
+            await told.cluster.client.patch(DEPLOYMENTS, NAME, NAMESPACE, {"spec": {"replicas": replicas}})
+            await told.until(partial(_has_ready, told, new))
+            assert counted(told) == {V1: replicas - new, V2: new}
+        await told.approve()
+        await told.at(2)
+        assert counted(told) == {V1: 2, V2: 3}
+
+
+def _has_ready(told: Story, count: int) -> bool:
+    return bool(told.rollout["status"]["canaryStatus"].get("canaryReadyReplicas", 0) == count)

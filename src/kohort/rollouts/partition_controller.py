@@ -103,6 +103,7 @@ def _sizes(
         [_size(one) for one in old],
         surge=surge,
         unavailable=unavailable,
+        exact=isinstance(strategy.partition, str) and not strategy.paused,
     )
 
 

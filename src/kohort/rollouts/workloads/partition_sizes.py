@@ -5,7 +5,7 @@ rolling update hold, and every call makes as much progress as they allow:
 
 * at most `replicas + surge` pods exist, and at least `replicas - unavailable` are available;
 * new pods are added up to the partition, as far as there is room; there are not fewer than before, unless the partition
-  is 0;
+  is 0 or a percentage (`exact`), and then old ones stand in for them first;
 * old pods are removed down to `replicas - partition`: first those that are not available, then as many as others can
   stand in for; never more than there are too many.
 
@@ -16,7 +16,8 @@ rolling update hold, and every call makes as much progress as they allow:
 |        5 | 1, 0               |         2 |           2 (2) |           4 (4) |   2 |   3 |
 |        5 | 0, 1               |         2 |           0 (0) |           5 (5) |   1 |   4 |
 |        5 | 0, 1               |         2 |           1 (0) |           4 (4) |   1 |   4 |
-|        5 | 1, 0               |         0 |           2 (2) |           3 (3) |   0 |   5 |
+|        5 | 1, 0               |         0 |           2 (2) |           3 (3) |   2 |   4 |
+|        5 | 1, 0               |         0 |           2 (2) |           4 (4) |   1 |   5 |
 |        5 | 1, 0               |         2 |           3 (3) |           2 (2) |   3 |   2 |
 |        5 | any                |       any |           0 (0) |            none |   5 |   – |
 
@@ -43,18 +44,29 @@ class SetSize(msgspec.Struct, frozen=True):
 
 
 def next_sizes(
-    replicas: int, partition: int, new: SetSize, old: Sequence[SetSize], *, surge: int, unavailable: int
+    replicas: int,
+    partition: int,
+    new: SetSize,
+    old: Sequence[SetSize],
+    *,
+    surge: int,
+    unavailable: int,
+    exact: bool = False,
 ) -> PartitionedSizes:
     """`old` are the ReplicaSets of other versions; pods of the first ones go first, and the last one gets more."""
     if not any(one.wanted for one in old):
         return PartitionedSizes(replicas, tuple(0 for _ in old))
-    partition = min(max(partition, new.wanted), replicas) if partition > 0 else 0
+    partition = min(partition if exact or partition <= 0 else max(partition, new.wanted), replicas)
     if surge <= 0 and unavailable <= 0:
         # Neither more nor fewer would stop everything; Kubernetes takes one away then.
         unavailable = 1
     sizes = _old_sizes(replicas, replicas - partition, new, old, unavailable)
     room = max(0, replicas + surge - new.wanted - sum(sizes))
-    grown = min(partition, new.wanted + room) if new.wanted < partition else partition
+    if new.wanted <= partition:
+        grown = min(partition, new.wanted + room)
+    else:
+        spare = new.available + sum(one.available for one in old) - (replicas - unavailable)
+        grown = max(partition, new.available - max(0, spare))
     if sum(sizes) < replicas - partition:
         sizes = _refilled(sizes, replicas - partition, replicas + surge - grown)
     return PartitionedSizes(grown, tuple(sizes))
