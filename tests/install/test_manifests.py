@@ -50,7 +50,7 @@ def test_no_secrets_of_others_and_no_writes_to_nodes(options: Options) -> None:
         assert "secrets" not in rule["resources"]
         assert "*" not in [*rule["verbs"], *rule["resources"], *rule["apiGroups"]]
         if "nodes" in rule["resources"]:
-            assert rule["verbs"] == ["get"]
+            assert set(rule["verbs"]) <= {"get", "list"}
         if any(name.endswith("webhookconfigurations") for name in rule["resources"]):
             assert rule["resourceNames"]
     for rule in rules(objects, "Role"):
