@@ -199,6 +199,21 @@ async def test_routes_and_rules_that_another_program_deletes_are_restored(tmp_pa
             await found.reported(words)
 
 
+async def test_a_route_through_another_interface_in_the_table_of_services_is_replaced(tmp_path: Path) -> None:
+    """An agent that was killed leaves such a route, and so would a second `hold` at the same time."""
+    async with cluster(tmp_path / "data") as found:
+        await found.serve_and_ask()
+        await found.goes_on(20)
+        table, service = table_of(found.block), IPv4Network(SERVICE_ADDRESS)
+        right = next(each for each in netlink.routes() if (each.network, each.table) == (service, table))
+        wrong = netlink.Route(service, table, netlink.LOOPBACK_INDEX)
+        netlink.delete_route(right.network, right.interface, table)
+        netlink.add_route(service, netlink.LOOPBACK_INDEX, table)
+        await until(lambda: wrong not in netlink.routes())
+        await restored(right)
+        await found.goes_on(20)
+
+
 async def test_pods_that_start_while_routes_are_deleted_all_have_a_network(tmp_path: Path) -> None:
     """Restoring must not meddle with a network that is just being made."""
     async with cluster(tmp_path / "data") as found:

@@ -136,9 +136,11 @@ class ServiceNetwork:
         interface = next(each.interface for each in routes if (each.network, each.table) == (own, netlink.MAIN_TABLE))
         table = [each for each in routes if each.table == self._table]
         there = _hosts(each for each in table if each.interface == interface)
-        for address in _hosts(table) - wanted:
-            with contextlib.suppress(ProcessLookupError):
-                netlink.delete_route(IPv4Network(address), interface, self._table)
+        for each in table:
+            # A route through another interface is of an agent that was killed and had the same block.
+            if each.interface != interface or str(each.network.network_address) not in wanted:
+                with contextlib.suppress(ProcessLookupError):
+                    netlink.delete_route(each.network, each.interface, self._table)
         for address in wanted - there:
             netlink.add_route(IPv4Network(address), interface, self._table)
         return wanted - there
