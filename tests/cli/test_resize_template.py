@@ -416,7 +416,7 @@ async def test_explain_of_a_deferred_pod(story: Begin) -> None:
         ({"resize": "deferred"}, "it was not resized within 60 s", {"retry", "resize", "undo"}),
         ({"resize": "error"}, "it was not resized within 60 s", {"retry", "resize", "undo"}),
     ],
-    ids=str,
+    ids=["infeasible", "deferred", "error"],
 )
 async def test_explain_of_a_stop(orders: dict[str, str], words: str, commands: set[str], story: Begin) -> None:
     async with story() as user:
