@@ -72,7 +72,7 @@ async def _running(data: Path, log: Path) -> AsyncIterator[None]:
     reading, writing = os.pipe()
     with log.open("wb") as errors, os.fdopen(writing, "wb") as output:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "kohort", "up", "--data-dir", str(data), "--port", "0"),
+            *(sys.executable, "-m", "kohort", "up", "--data-dir", str(data), "--port", "0", "--runtime", "process"),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=errors,

@@ -376,6 +376,7 @@ APP, OTHER = cri.Image("sha256:a", size=5), cri.Image("sha256:b")
         ("app:1", "Never", False, 0, "ErrImageNeverPull"),
         ("missing:1", "", False, 1, "ErrImagePull"),
         ("NO:NAME", "", False, 0, "InvalidImageName"),
+        ("host", "", False, 0, "InvalidImageName"),
     ],
 )
 def test_policies(tmp_path: Path, image: str, policy: str, present: bool, pulled: int, found: str) -> None:

@@ -38,6 +38,7 @@ from kohort.node.runtimes.cri.image_names import (
 )
 from kohort.node.runtimes.interface import ImageBeingPulled, ImageRequest
 from kohort.objects.core import Secret
+from kohort.rules.host_images import is_machine_root
 
 AT_ONCE: Final = 3
 """Pulls of different images."""
@@ -68,6 +69,12 @@ class RegistryImages:
 
     async def ensure(self, request: ImageRequest) -> Image:
         container = request.container
+        if is_machine_root(container.image):
+            message = (
+                f'the image "{container.image}" is the root directory of the machine, and this node runs containers in '
+                "a container runtime: start it with --runtime process, or use an image of a registry"
+            )
+            raise NoImage(message, "InvalidImageName")
         try:
             name = image_name(container.image)
         except InvalidImageName as problem:
