@@ -113,7 +113,7 @@ def test_a_kubeconfig_that_is_broken(text: str, complaint: str, tmp_path: Path) 
         (["resize", "llm", "--size", "0"], "0 is not in the range"),
         (["status"], "Missing argument 'NAME'"),
         (["get", "-o", "xml"], "'xml' is not one of"),
-        (["plan"], "Missing option '-f'"),
+        (["plan"], "give either -f FILE or --drain NODE"),
     ],
 )
 def test_a_command_line_that_makes_no_sense(arguments: list[str], text: str) -> None:

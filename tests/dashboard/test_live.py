@@ -70,11 +70,12 @@ async def test_a_change_reaches_the_page() -> None:
                 name, first = await anext(stream)
                 assert (name, [one["id"] for one in first]) == ("sections", ["summary", "filters", "rows", "pager"])
                 await found.client.patch(LEADER_WORKER_SETS, "llm", "default", {"spec": {"replicas": 3}})
-                seen: set[str] = set()
+                seen: dict[str, str] = {}
                 while "set-default.llm" not in seen:
                     _, updates = await anext(stream)
-                    seen |= {one["id"] for one in updates}
-            assert "set-default.other" not in seen
+                    for one in updates:
+                        assert seen.get(one["id"]) != one["html"], "sent though it has not changed"
+                        seen[one["id"]] = one["html"]
             assert "rows" not in seen
 
 

@@ -19,13 +19,18 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-import re2
 
 from kohort.rollouts.analysis.metrics_text import Series
 
 _SELECTOR: Final = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?:\{(.*)\})?\s*")
 _MATCHER: Final = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*(,|$)')
 _LONGEST: Final = 1024
+
+
+def _matches(pattern: str, text: str) -> bool:
+    import re2  # large, and few analyses have patterns
+
+    return re2.fullmatch(pattern, text) is not None
 
 
 class Matcher(msgspec.Struct, frozen=True):
@@ -41,9 +46,9 @@ class Matcher(msgspec.Struct, frozen=True):
             case "!=":
                 return found != self.value
             case "=~":
-                return re2.fullmatch(self.value, found) is not None
+                return _matches(self.value, found)
             case _:
-                return re2.fullmatch(self.value, found) is None
+                return not _matches(self.value, found)
 
 
 class Selector(msgspec.Struct, frozen=True):
@@ -88,6 +93,8 @@ def parse_selector(text: str) -> Selector:
 
 
 def _check_pattern(text: str) -> None:
+    import re2
+
     options = re2.Options()
     options.log_errors = False
     try:
