@@ -95,7 +95,7 @@ def test_a_container_without_any_figure_has_the_least_weight_and_no_limit() -> N
     assert container_cgroup(free, free.spec.main_containers[0]) == CgroupValues(1)
 
 
-def test_without_quota_nobody_is_throttled() -> None:
+def test_without_a_quota_no_container_is_throttled() -> None:
     assert pod_cgroup(GUARANTEED, Settings(cpu_quota=False)).files()["cpu.max"] == "max 100000"
 
 

@@ -34,6 +34,24 @@ from kohort.rules.api_server_message import RequestRefusal, request_refusal
             "allocatable: 8000",
             RequestRefusal.NODE_TOO_SMALL,
         ),
+        (
+            'pods "llm-0" is forbidden: maximum cpu usage per Container is 500m, but limit is 600m',
+            RequestRefusal.OUTSIDE_LIMIT_RANGE,
+        ),
+        (
+            'pods "llm-0" is forbidden: minimum memory usage per Pod is 1Gi, but request is 64Mi',
+            RequestRefusal.OUTSIDE_LIMIT_RANGE,
+        ),
+        (
+            'pods "llm-0" is forbidden: cpu max limit to request ratio per Container is 2, but provided ratio is '
+            "4.000000",
+            RequestRefusal.OUTSIDE_LIMIT_RANGE,
+        ),
+        (
+            'Pod "llm-0" is invalid: spec.containers[0].resources.requests: Invalid value: "600m": must be less than '
+            "or equal to cpu limit of 500m",
+            RequestRefusal.REQUEST_ABOVE_LIMIT,
+        ),
         ("the server could not find the requested resource", RequestRefusal.KIND_NOT_SERVED),
         ("404 page not found\n", RequestRefusal.KIND_NOT_SERVED),
         ('pods "llm-0" not found', None),

@@ -8,6 +8,7 @@ from kohort.rules import group_labels
 from kohort.rules.group_identity import (
     group_index,
     group_key,
+    has_place_in_group,
     is_leader,
     is_worker,
     leader_name,
@@ -62,10 +63,26 @@ def test_the_name_of_a_pod_group_changes_with_the_revision() -> None:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("3", 3), ("0", 0), ("", None), (None, None), ("x", None), ("-1", None), ("1.0", None), ("٣", None), ("²", None)],
+    [
+        ("3", 3),
+        ("0", 0),
+        ("", None),
+        (None, None),
+        ("x", None),
+        ("-1", None),
+        ("1.0", None),
+        ("٣", None),
+        ("²", None),
+        ("9" * 5000, None),
+    ],
 )
 def test_an_index_has_ascii_digits_only(text: str | None, number: int | None) -> None:
     assert parse_index(text) == number
+
+
+@pytest.mark.parametrize("text", ["٣", "²", "9" * 5000])
+def test_no_number_that_a_user_writes_is_an_error(text: str) -> None:
+    assert parse_index(text) is None
 
 
 def test_indexes_are_read_from_labels() -> None:
@@ -91,3 +108,43 @@ def test_a_pod_without_labels_is_neither_leader_nor_worker() -> None:
 )
 def test_a_leader_has_the_name_of_its_group(name: str, labels: dict[str, str], index: int | None) -> None:
     assert leads_group("llm", name, labels) == index
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("llm-0", ("llm", 0)),
+        ("llm-0-1", ("llm-0", 1)),
+        ("llm-007", ("llm", 7)),
+        ("-3", ("", 3)),
+        (f"llm-{2**31 - 1}", ("llm", 2**31 - 1)),
+        (f"llm-{2**31}", None),
+        ("llm", None),
+        ("llm-", None),
+        ("llm-x", None),
+        ("", None),
+    ],
+)
+def test_the_number_at_the_end_of_a_name_is_that_of_the_pod(name: str, found: tuple[str, int] | None) -> None:
+    parsed = parse_pod_name(name)
+    assert (None if parsed is None else (parsed.parent, parsed.ordinal)) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "has_place"),
+    [
+        ("llm-1", LEADER, True),
+        ("llm-1-2", WORKER, True),
+        ("llm-2", LEADER, False),
+        ("other-1", LEADER, False),
+        ("llm-1", WORKER, False),
+        ("llm-2-2", WORKER, False),
+        ("other-1-2", WORKER, False),
+        ("other", WORKER, False),
+        ("llm-1", {group_labels.WORKER_INDEX: "0"}, False),
+    ],
+)
+def test_a_pod_has_a_place_in_a_group_when_its_name_fits_its_labels(
+    name: str, labels: dict[str, str], has_place: bool
+) -> None:
+    assert has_place_in_group(name, {group_labels.NAME: "llm", **labels}) is has_place

@@ -154,3 +154,9 @@ def test_groups_are_listed_by_index_with_gaps_filled(states: dict[int, GroupStat
     assert len(listed) == count
     assert all(found == states.get(index, ABSENT) for index, found in enumerate(listed))
     assert all(found.done == (found.ready and found.updated) for found in listed)
+
+
+def test_a_group_that_does_not_exist_is_neither_ready_nor_updated() -> None:
+    assert (ABSENT.exists, ABSENT.ready, ABSENT.updated) == (False, False, False)
+    assert GroupState(ready=False, updated=False).exists, "unless said otherwise"
+    assert in_order({}, 2) == [ABSENT, ABSENT]

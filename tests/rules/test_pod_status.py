@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 from kohort.rules.pod_status import (
+    ALL_RESTARTING,
     CONTAINER_LOST,
     NODE_CONDITIONS,
     Condition,
@@ -18,15 +19,18 @@ from kohort.rules.pod_status import (
     Running,
     Terminated,
     Waiting,
+    all_containers_restarting,
     container_state,
     container_status,
     crash_loop_backoff,
+    duration,
     exit_reason,
     pod_conditions,
     pod_phase,
     pod_status,
     rejected_status,
     reported_conditions,
+    says_ready,
     status_patch,
 )
 from kohort.rules.resize_conditions import PENDING, ResizeState, accepted
@@ -228,6 +232,7 @@ def test_a_waiting_container_has_a_message_only_if_there_is_one() -> None:
 def test_a_pod_whose_containers_are_ready_is_ready() -> None:
     found = conditions(a_pod(), seen())
     assert {type: brief(each) for type, each in found.items()} == {
+        "PodScheduled": ("True", "", ""),
         "PodReadyToStartContainers": ("True", "", ""),
         "Initialized": ("True", "", ""),
         "Ready": ("True", "", ""),
@@ -394,3 +399,114 @@ def test_an_address_that_has_changed_replaces_the_one_before() -> None:
     assert status_patch(before, after) == {**after, "podIPs": [{"$patch": "replace"}, {"ip": "198.18.0.3"}]}
     assert status_patch({}, after) == after
     assert status_patch(before, {"phase": "Failed"}) == {"phase": "Failed"}, "what is not said stays"
+
+
+def test_a_pod_that_names_its_node_itself_is_reported_as_scheduled() -> None:
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "t1"}
+    assert conditions(a_pod(), READY)["PodScheduled"]["status"] == "True"
+    written = conditions(a_pod(status={"conditions": [scheduled]}), READY)["PodScheduled"]
+    assert (written["lastTransitionTime"], written["observedGeneration"]) == ("t1", 3), "the scheduler looks only once"
+
+
+def test_a_condition_that_the_node_has_added_stays() -> None:
+    first = conditions(a_pod(), READY)
+    pod = a_pod(status={"conditions": list(first.values())})
+    later = conditions(pod, seen(now="t99"), {"conditions": list(first.values())})
+    assert later["PodScheduled"] == first["PodScheduled"]
+
+
+@pytest.mark.parametrize(
+    ("restarting", "phase", "expected"),
+    [
+        (True, "Running", (True, "RestartAllContainersStarted")),
+        (False, "Running", (False, "")),
+        (True, "Failed", (False, "PodFailed")),
+        (False, "Succeeded", (False, "PodCompleted")),
+    ],
+)
+def test_a_condition_says_that_all_containers_are_restarted(
+    restarting: bool, phase: str, expected: tuple[bool, str]
+) -> None:
+    found = all_containers_restarting(restarting, phase)
+    assert (found.type, found.holds, found.reason) == (ALL_RESTARTING, *expected)
+    assert ALL_RESTARTING in NODE_CONDITIONS
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ready"),
+    [
+        ([], False),
+        ([{"type": "Ready", "status": "True"}], True),
+        ([{"type": "Ready", "status": "False"}], False),
+        ([{"type": "Ready", "status": "Unknown"}], False),
+        ([{"type": "ContainersReady", "status": "True"}], False),
+        ([{"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False"}], False),
+        ([{"type": "ContainersReady", "status": "False"}, {"type": "Ready", "status": "True"}], True),
+    ],
+)
+def test_a_status_says_ready_only_by_that_condition(conditions: list[JsonObject], ready: bool) -> None:
+    assert says_ready({"conditions": conditions}) is ready
+    assert says_ready({}) is False
+
+
+@given(st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+def test_a_container_is_in_the_state_of_the_highest_row(
+    running: bool, blocked: bool, backoff: bool, ended: bool, pod_ended: bool, initializing: bool
+) -> None:
+    """All combinations of the table, also those that no node observes."""
+    runs, cannot, waits = Running("now"), Waiting("ErrImagePull"), Waiting("CrashLoopBackOff")
+    end = Terminated(1, "Error")
+    found = container_state(
+        running=runs if running else None,
+        blocked=cannot if blocked else None,
+        ended=end if ended else None,
+        backoff=waits if backoff else None,
+        pod_ended=pod_ended,
+        initializing=initializing,
+    )
+    rows: list[tuple[bool, ContainerState]] = [
+        (running, runs),
+        (blocked, cannot),
+        (backoff, waits),
+        (ended, end),
+        (pod_ended, CONTAINER_LOST),
+        (initializing, Waiting("PodInitializing")),
+        (True, Waiting("ContainerCreating")),
+    ]
+    assert found == next(state for applies, state in rows if applies)
+
+
+@given(st.integers(0, 10_000))
+def test_a_pause_is_written_in_minutes_and_seconds(seconds: int) -> None:
+    minutes, _, rest = duration(seconds).rpartition("m")
+    assert rest.endswith("s")
+    assert int(minutes or 0) * 60 + int(rest[:-1]) == seconds
+    assert 0 <= int(rest[:-1]) < 60
+    assert bool(minutes) == (seconds >= 60)
+
+
+texts = st.sampled_from(["", "a", "b"])
+one_condition = st.fixed_dictionaries({"status": st.sampled_from(["True", "False"])}, optional={"reason": texts})
+some_conditions = st.dictionaries(st.sampled_from(["Ready", "Initialized", PENDING]), one_condition)
+
+
+@given(some_conditions, some_conditions)
+def test_a_patch_leads_from_any_conditions_to_any_others(
+    before: dict[str, JsonObject], after: dict[str, JsonObject]
+) -> None:
+    """Applied as a strategic merge by type, as the API server does it."""
+    reported, status = (
+        {"conditions": [{"type": type, **fields} for type, fields in each.items()]} for each in (before, after)
+    )
+    merged = {type: dict(fields) for type, fields in before.items()}
+    for entry in status_patch(reported, status).get("conditions", ()):
+        fields = {key: value for key, value in entry.items() if key != "type"}
+        if fields.pop("$patch", "") == "delete":
+            merged.pop(entry["type"])
+            continue
+        live = merged.setdefault(entry["type"], {})
+        live.update(fields)
+        for key in [key for key, value in fields.items() if value is None]:
+            del live[key]
+    wanted = {type: {key: text for key, text in fields.items() if text} for type, fields in after.items()}
+    assert {type: {key: text for key, text in fields.items() if text} for type, fields in merged.items()} == wanted

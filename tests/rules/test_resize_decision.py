@@ -29,7 +29,7 @@ from kohort.rules.resize_decision import (
     message_for,
     shortage_for,
 )
-from kohort.rules.resize_queue import Waiting, in_order
+from kohort.rules.resize_queue import WaitingResize, in_order
 
 ROOM = NodeFacts({"cpu": Quantity.parse("1"), "memory": Quantity.parse("1Gi")})
 
@@ -98,8 +98,8 @@ def test_an_overbooked_node_still_lets_pods_shrink() -> None:
 
 
 def test_w9_who_waits_is_asked_in_a_strict_order() -> None:
-    def entry(uid: str, after: str = "200m", since: str = "", **more: object) -> Waiting:
-        return Waiting(sized(uid, c1=after, **more), held(sized(uid, c1="100m")), since)  # type: ignore[arg-type]
+    def entry(uid: str, after: str = "200m", since: str = "", **more: object) -> WaitingResize:
+        return WaitingResize(sized(uid, c1=after, **more), held(sized(uid, c1="100m")), since)  # type: ignore[arg-type]
 
     expected = [
         entry("shrinks", "50m"),
@@ -252,3 +252,49 @@ def test_growth_one_way_is_no_growth_the_other_way(before: int, after: int) -> N
     there = increases(sized(c1=f"{after}m"), held(sized(c1=f"{before}m")))
     back = increases(sized(c1=f"{before}m"), held(sized(c1=f"{after}m")))
     assert (there, back) == (after > before, before > after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "node", "reason"),
+    [
+        (sized(c1="1"), sized(c1="500m"), {"exclusive_cpus": True}, NotSupported.EXCLUSIVE_CPUS),
+        (sized(c1="1/1Mi"), sized(c1="1/2Mi"), {"exclusive_cpus": True}, None),
+        (sized(c1="1/1Mi"), sized(c1="1/2Mi"), {"exclusive_memory": True}, NotSupported.EXCLUSIVE_MEMORY),
+        (sized(c1="1/1Mi"), sized(c1="500m/1Mi"), {"exclusive_memory": True}, None),
+        (
+            sized(c1="100m", c2="200m"),
+            sized(c1="200m", c2="100m"),
+            {"exclusive_cpus": True},
+            NotSupported.EXCLUSIVE_CPUS,
+        ),
+    ],
+)
+def test_exclusive_amounts_of_any_container_cannot_change(
+    before: Pod, after: Pod, node: dict[str, bool], reason: NotSupported | None
+) -> None:
+    """Not even when the pod as a whole asks for the same; amounts of the other kind can."""
+    facts = msgspec.structs.replace(ROOM, **node)
+    decision = decide_resize(after, held(before), [], facts)
+    assert (decision.reason if isinstance(decision, Infeasible) else None) == reason
+    assert isinstance(decision, Accepted) == (reason is None)
+
+
+@given(milli, milli, milli, milli, st.lists(milli, max_size=3))
+def test_a_resize_is_accepted_as_a_whole_or_not_at_all(
+    cpu: int, memory: int, more_cpu: int, more_memory: int, others: list[int]
+) -> None:
+    """What a pod gets is what it asked for, of both resources; what it lacks is named by one of them."""
+    before, after = f"{cpu}m/{memory}Mi", f"{more_cpu}m/{more_memory}Mi"
+    pods = [sized(f"o{number}", c1=f"{amount}m/{amount}Mi") for number, amount in enumerate(others)]
+    match decide_resize(sized(c1=after), held(sized(c1=before)), pods, ROOM):
+        case Accepted(allocated):
+            assert allocated == held(sized(c1=after))
+        case Deferred(ResourceShortage(name, requested, used, capacity)):
+            assert used + requested > capacity == ROOM.allocatable[name]
+            assert requested <= capacity
+        case Infeasible(ExceedsNode(name, requested, capacity)):
+            assert requested > capacity == ROOM.allocatable[name]
+        case Reverted():
+            assert before == after
+        case other:
+            pytest.fail(f"unexpected: {other}")

@@ -9,7 +9,7 @@ from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import SPEC, requests, summed
 from kohort.rules.allocated_resources import Allocated, Desired
 from kohort.rules.resize_decision import Accepted, Deferred, Infeasible, NodeFacts, decide_resize, increases
-from kohort.rules.resize_queue import Waiting, decide_in_order, in_order
+from kohort.rules.resize_queue import WaitingResize, decide_in_order, in_order
 
 CPU = Quantity.parse("10")
 MEMORY = Quantity.parse("10Gi")
@@ -21,19 +21,21 @@ def held(pod: Pod) -> Allocated:
     return Allocated.accepting(Desired.of(pod.spec))
 
 
-def entry(uid: str, before: str, after: str, since: str = "", priority: int = 0, qos: str = "Burstable") -> Waiting:
-    return Waiting(sized(uid, c1=after, priority=priority, qos=qos), held(sized(uid, c1=before)), since)
+def entry(
+    uid: str, before: str, after: str, since: str = "", priority: int = 0, qos: str = "Burstable"
+) -> WaitingResize:
+    return WaitingResize(sized(uid, c1=after, priority=priority, qos=qos), held(sized(uid, c1=before)), since)
 
 
-def accepted(waiting: list[Waiting], settled: list[Pod] | None = None) -> list[str]:
+def accepted(waiting: list[WaitingResize], settled: list[Pod] | None = None) -> list[str]:
     decisions = decide_in_order(waiting, settled or [], NODE)
     return [entry.pod.metadata.uid for entry, decision in decisions if isinstance(decision, Accepted)]
 
 
 @st.composite
-def nodes(draw: st.DrawFn) -> tuple[list[Waiting], list[Pod]]:
+def nodes(draw: st.DrawFn) -> tuple[list[WaitingResize], list[Pod]]:
     """Pods that fit on a node as allocated, most of them with an edit."""
-    waiting: list[Waiting] = []
+    waiting: list[WaitingResize] = []
     settled: list[Pod] = []
     for number in range(draw(st.integers(1, 6))):
         uid = f"u{number}"
@@ -52,7 +54,7 @@ def nodes(draw: st.DrawFn) -> tuple[list[Waiting], list[Pod]]:
 
 
 @given(nodes())
-def test_no_resize_waits_while_it_fits_and_no_shrink_waits(node: tuple[list[Waiting], list[Pod]]) -> None:
+def test_no_resize_waits_while_it_fits_and_no_shrink_waits(node: tuple[list[WaitingResize], list[Pod]]) -> None:
     waiting, settled = node
     decisions = decide_in_order(waiting, settled, NODE)
     assert len(decisions) == len(waiting)
@@ -74,7 +76,7 @@ def test_no_resize_waits_while_it_fits_and_no_shrink_waits(node: tuple[list[Wait
 
 @given(nodes(), st.data())
 def test_the_order_in_which_pods_are_listed_does_not_matter(
-    node: tuple[list[Waiting], list[Pod]], data: st.DataObject
+    node: tuple[list[WaitingResize], list[Pod]], data: st.DataObject
 ) -> None:
     waiting, settled = node
     shuffled = data.draw(st.permutations(waiting))

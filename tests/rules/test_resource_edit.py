@@ -1,6 +1,7 @@
 """Whether an edit of templates can be carried out on running pods."""
 
 import copy
+from cProfile import Profile
 
 import msgspec
 import pytest
@@ -19,8 +20,10 @@ from kohort.rules.resource_edit import (
     InPlaceEdit,
     RecreateEdit,
     RecreateReason,
+    classify_revision_edit,
     classify_template_edit,
     stated_amounts,
+    without_amounts,
 )
 
 
@@ -204,3 +207,125 @@ def test_the_class_is_that_of_the_pod_as_the_api_server_stores_it(before: JsonOb
         assert classes[0] == classes[1]
     elif found.reason is RecreateReason.QOS_CHANGED:
         assert list(found.qos_classes or ()) == classes
+
+
+# Revisions: the template and the network
+
+
+def revision(network: JsonObject | None = None, **worker: Json) -> JsonObject:
+    found: JsonObject = {"leaderWorkerTemplate": {**template(**worker), "$patch": "replace"}}
+    return found if network is None else {**found, "networkConfig": {**network, "$patch": "replace"}}
+
+
+def test_revisions_that_differ_in_amounts_alone_are_an_edit_in_place() -> None:
+    found = classify_revision_edit(revision(requests={"cpu": "1"}), revision(requests={"cpu": "2"}))
+    assert isinstance(found, InPlaceEdit)
+    assert found.of("leader") == found.leader and found.of("worker") == found.worker
+
+
+def test_another_network_needs_new_pods() -> None:
+    found = classify_revision_edit(
+        revision({"subdomainPolicy": "Shared"}), revision({"subdomainPolicy": "UniquePerReplica"})
+    )
+    assert found == RecreateEdit(RecreateReason.OTHER_FIELDS, changes_amounts=False)
+
+
+def test_no_network_is_the_default_one() -> None:
+    found = classify_revision_edit(revision(), revision({"subdomainPolicy": "Shared"}))
+    assert isinstance(found, InPlaceEdit)
+
+
+def test_whether_a_revision_carries_the_directive_does_not_matter() -> None:
+    bare = {"leaderWorkerTemplate": template(requests={"cpu": "1"})}
+    assert isinstance(classify_revision_edit(bare, revision(requests={"cpu": "1"})), InPlaceEdit)
+
+
+# What stands in the way is named
+
+
+def test_the_role_and_the_amount_that_was_taken_away_are_named() -> None:
+    leader = spec(requests={"cpu": "1", "memory": "1Gi"})
+    less = spec(requests={"cpu": "1"})
+    found = classify_template_edit(template(leader=leader), template(leader=less))
+    assert found == RecreateEdit(RecreateReason.AMOUNT_REMOVED, "leader", amount("main", "requests", "memory"))
+
+
+def test_an_init_container_that_has_ended_cannot_be_resized() -> None:
+    def with_init(cpu: str) -> JsonObject:
+        init = [{"name": "load", "image": "model", "resources": {"requests": {"cpu": cpu}}}]
+        return template(requests={"cpu": "1"}, init=init)
+
+    found = classify_template_edit(with_init("1"), with_init("2"))
+    assert isinstance(found, RecreateEdit)
+    assert (found.reason, found.field) == (RecreateReason.INIT_CONTAINER, amount("load", "requests", "cpu"))
+
+
+@pytest.mark.parametrize(
+    ("field", "path"),
+    [
+        (amount("main", "requests", "cpu"), "containers[main].resources.requests.cpu"),
+        (amount(POD, "limits", "memory"), "spec.resources.limits.memory"),
+    ],
+)
+def test_where_an_amount_stands(field: AmountField, path: str) -> None:
+    assert field.path == path
+
+
+def test_a_limit_alone_counts_as_a_request_too() -> None:
+    found = stated_amounts(spec(limits={"cpu": "2"}))
+    assert found == {
+        amount("main", "limits", "cpu"): Quantity.parse("2"),
+        amount("main", "requests", "cpu"): Quantity.parse("2"),
+    }
+    assert amount(POD, "requests", "cpu") not in stated_amounts(spec(pod={"limits": {"cpu": "2"}}))
+
+
+def test_a_change_of_the_pod_as_a_whole_is_told_from_one_of_its_containers() -> None:
+    sizes: JsonObject = {"cpu": "1", "memory": "1Gi"}
+    before = template(pod={"requests": sizes, "limits": {"cpu": "2", "memory": "2Gi"}})
+    after = template(pod={"requests": sizes, "limits": {"cpu": "3", "memory": "2Gi"}})
+    found = classify_template_edit(before, after)
+    assert isinstance(found, InPlaceEdit) and found.worker.touches_pod_level
+    other = classify_template_edit(template(requests={"cpu": "1"}), template(requests={"cpu": "2"}))
+    assert isinstance(other, InPlaceEdit) and not other.worker.touches_pod_level
+
+
+@given(templates)
+def test_what_is_left_without_amounts_states_none_and_keeps_the_rest(one: JsonObject) -> None:
+    untouched = copy.deepcopy(one)
+    rest = without_amounts(one)
+    assert one == untouched
+    assert stated_amounts(rest["workerTemplate"]["spec"]) == {}
+    assert rest["size"] == one["size"]
+    for side in ("requests", "limits"):
+        container = one["workerTemplate"]["spec"]["containers"][0]
+        kept = (rest["workerTemplate"]["spec"]["containers"][0].get("resources") or {}).get(side) or {}
+        assert kept.get("nvidia.com/gpu") == container["resources"].get(side, {}).get("nvidia.com/gpu")
+    assert without_amounts(rest) == rest
+
+
+@given(templates, templates)
+def test_a_template_that_can_follow_can_be_followed_back_unless_amounts_were_added(
+    before: JsonObject, after: JsonObject
+) -> None:
+    there, back = classify_template_edit(before, after), classify_template_edit(after, before)
+    if isinstance(there, InPlaceEdit):
+        added = set(there.worker.after) - set(there.worker.before)
+        assert isinstance(back, RecreateEdit) == bool(added)
+
+
+def test_the_effort_grows_with_the_number_of_containers_and_not_with_its_square() -> None:
+    def calls(containers: int) -> int:
+        before, after = (
+            {"workerTemplate": {"spec": {"containers": [_requesting(f"c{index}", cpu) for index in range(containers)]}}}
+            for cpu in ("1", "2")
+        )
+        profile = Profile()
+        assert isinstance(profile.runcall(classify_template_edit, before, after), InPlaceEdit)
+        return sum(one.callcount for one in profile.getstats())
+
+    assert calls(80) < 3 * calls(40)
+
+
+def _requesting(name: str, cpu: str) -> JsonObject:
+    return {"name": name, "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}

@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets, and the StatefulSets of groups.
+"""Deployments, ReplicaSets, and StatefulSets: those of groups, and those of users.
 
 Pod templates stay plain documents: controllers copy and hash them whole, and a typed view would lose what it does
 not know.
@@ -72,6 +72,7 @@ class RollingUpdateStatefulSet(View, frozen=True):
 
 
 class StatefulSetUpdateStrategy(View, frozen=True):
+    type: str = ""
     rolling_update: RollingUpdateStatefulSet = RollingUpdateStatefulSet()
 
 
@@ -107,8 +108,14 @@ class GroupStatefulSet(View, frozen=True):
     status: StatefulSetStatus = StatefulSetStatus()
 
     @property
+    def on_delete(self) -> bool:
+        """It replaces no pod by itself."""
+        return self.spec.update_strategy.type == "OnDelete"
+
+    @property
     def partition(self) -> int:
-        return self.spec.update_strategy.rolling_update.partition
+        """From which on it replaces pods."""
+        return self.spec.replicas if self.on_delete else self.spec.update_strategy.rolling_update.partition
 
     @property
     def observed(self) -> bool:
@@ -126,3 +133,56 @@ class GroupStatefulSet(View, frozen=True):
         status = self.status
         of_one_revision = status.current_revision == status.update_revision or self.held_for_adoption
         return self.spec.replicas == status.available_replicas and of_one_revision
+
+
+class RollingUpdateOfUser(View, frozen=True):
+    partition: int | None = None
+    max_unavailable: int | str | None = None
+
+
+class UpdateStrategyOfUser(View, frozen=True):
+    type: str = ""
+    rolling_update: RollingUpdateOfUser | None = None
+
+
+class Ordinals(View, frozen=True):
+    start: int = 0
+
+
+class StatefulSetSpecOfUser(View, frozen=True):
+    replicas: int | None = None
+    ordinals: Ordinals = Ordinals()
+    selector: Selector | None = None
+    template: JsonObject = {}
+    update_strategy: UpdateStrategyOfUser = UpdateStrategyOfUser()
+
+
+class StatefulSetStatusOfUser(View, frozen=True):
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+
+
+class StatefulSet(View, frozen=True):
+    """A StatefulSet that users write, with its pod template as it is."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: StatefulSetSpecOfUser = StatefulSetSpecOfUser()
+    status: StatefulSetStatusOfUser = StatefulSetStatusOfUser()
+
+    @property
+    def replicas(self) -> int:
+        return 1 if self.spec.replicas is None else self.spec.replicas
+
+    @property
+    def partition(self) -> int:
+        rolling = self.spec.update_strategy.rolling_update
+        return (rolling.partition or 0) if rolling is not None else 0
+
+    @property
+    def observed(self) -> bool:
+        """Its controller has acted on it as it is."""
+        return self.status.observed_generation >= self.metadata.generation

@@ -1,5 +1,6 @@
 """EndpointSlices. Real servers write `null` for an empty list of endpoints or ports."""
 
+from kohort.objects import well_known_names
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 
@@ -45,4 +46,4 @@ class EndpointSlice(View, frozen=True):
 
     @property
     def service_name(self) -> str:
-        return self.metadata.labels.get("kubernetes.io/service-name", "")
+        return self.metadata.labels.get(well_known_names.SERVICE_NAME, "")

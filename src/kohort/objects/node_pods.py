@@ -9,11 +9,21 @@ from kohort.objects.view import View
 from kohort.objects.volumes import ObjectFieldSelector, ResourceFieldSelector
 
 
+class FileKeySelector(View, frozen=True):
+    """A variable of a file in a volume of the pod."""
+
+    volume_name: str = ""
+    path: str = ""
+    key: str = ""
+    optional: bool = False
+
+
 class EnvVarSource(View, frozen=True):
     field_ref: ObjectFieldSelector | None = None
     resource_field_ref: ResourceFieldSelector | None = None
     config_map_key_ref: KeySelector | None = None
     secret_key_ref: KeySelector | None = None
+    file_key_ref: FileKeySelector | None = None
 
 
 class EnvVar(View, frozen=True):
@@ -212,6 +222,7 @@ class NodePodSpec(PodSpec, frozen=True):
     host_pid: bool = field(default=False, name="hostPID")
     host_ipc: bool = field(default=False, name="hostIPC")
     host_users: bool | None = None
+    hostname_override: str = ""
     share_process_namespace: bool | None = None
     enable_service_links: bool | None = None
     set_hostname_as_fqdn: bool | None = field(default=None, name="setHostnameAsFQDN")

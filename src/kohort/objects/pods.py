@@ -97,6 +97,11 @@ class PodSpec(View, frozen=True):
         return self.containers or ()
 
     @property
+    def lasting_containers(self) -> tuple[Container, ...]:
+        """Those that run as long as the pod: the main ones first, then sidecars."""
+        return (*self.main_containers, *(one for one in self.init_containers if one.sidecar))
+
+    @property
     def all_containers(self) -> tuple[Container, ...]:
         return self.init_containers + (self.containers or ())
 

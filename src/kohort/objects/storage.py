@@ -2,6 +2,7 @@
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 
+from kohort.objects import well_known_names
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 
@@ -29,7 +30,7 @@ class StorageClass(View, frozen=True):
 
     @property
     def default(self) -> bool:
-        return self.metadata.annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
+        return self.metadata.annotations.get(well_known_names.DEFAULT_STORAGE_CLASS) == "true"
 
 
 class VolumeAttributesClass(View, frozen=True):

@@ -116,7 +116,11 @@ def type_name(group: str, version: str, kind: str) -> str | None:
 
 def kinds() -> list[tuple[str, str, str, str]]:
     """Group, version, kind and type name of everything that is known."""
-    return [(*key.split("/", 2), name) for key, name in _file().kinds.items()]  # type: ignore[misc]
+    found = []
+    for key, name in _file().kinds.items():
+        group, version, kind = key.split("/", 2)
+        found.append((group, version, kind, name))
+    return found
 
 
 def has_type(name: str) -> bool:

@@ -1,11 +1,8 @@
 """Why a pod is not ready, in words."""
 
-from typing import Final
-
+from kohort.objects.container_reasons import ORDINARY_WAITS
 from kohort.objects.core import ContainerStatus, Pod
 from kohort.objects.meta import find_condition
-
-_UNREMARKABLE: Final = ("", "PodInitializing", "ContainerCreating")
 
 
 def why_not_ready(pod: Pod) -> str:
@@ -29,6 +26,6 @@ def stuck_container(pod: Pod) -> ContainerStatus | None:
     """The first container that waits for more than its turn."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting
-        if waiting is not None and waiting.reason not in _UNREMARKABLE:
+        if waiting is not None and waiting.reason not in ORDINARY_WAITS:
             return status
     return None

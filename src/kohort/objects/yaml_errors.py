@@ -3,7 +3,7 @@
 import yaml
 
 
-def place(problem: yaml.YAMLError) -> str:
+def problem_line(problem: yaml.YAMLError) -> str:
     """Line, column and what is wrong there."""
     if not isinstance(problem, yaml.MarkedYAMLError) or problem.problem_mark is None:
         return " ".join(str(problem).split())

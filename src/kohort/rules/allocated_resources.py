@@ -60,8 +60,7 @@ def same_requirements(left: ResourceRequirements | None, right: ResourceRequirem
 def agrees(desired: Desired, allocated: Allocated) -> bool:
     """Whether the user asks for exactly what the node has accepted."""
     before, after = allocated.pod, desired.pod
-    unknown = isinstance(before, UnsetType) or isinstance(after, UnsetType)
-    if not unknown and not same_requirements(before, after):  # type: ignore[arg-type]
+    if not isinstance(before, UnsetType) and not isinstance(after, UnsetType) and not same_requirements(before, after):
         return False
     return desired.containers.keys() == allocated.containers.keys() and all(
         same_requirements(resources, allocated.containers[name]) for name, resources in desired.containers.items()

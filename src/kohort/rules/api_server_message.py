@@ -13,6 +13,11 @@ from typing import Final
 class RequestRefusal(Enum):
     RIGHT_MISSING = re.compile(r'User "[^"]*" cannot \S+ (?:resource|path) ')
     QUOTA_EXCEEDED = re.compile(r"exceeded quota: |failed quota: ")
+    OUTSIDE_LIMIT_RANGE = re.compile(
+        r"(?:maximum|minimum) \S+ usage per (?:Container|Pod) is |max limit to request ratio per (?:Container|Pod) is "
+    )
+    REQUEST_ABOVE_LIMIT = re.compile(r"must be less than or equal to \S+ limit of ")
+    POD_LEVEL_NOT_SUPPORTED = re.compile(r"resize of pods with pod-level resources is forbidden ")
     NODE_TOO_SMALL = re.compile(r"node didn't have enough allocatable resources: ")
     KIND_NOT_SERVED = re.compile(r"^(?:the server could not find the requested resource|404 page not found)$")
 

@@ -6,10 +6,47 @@
 | OnFailure      | no          | yes                 |
 | Never          | no          | no                  |
 
+Rules of the container come first; of several that apply, the first one does:
+
+| action of the rule   | follows                                                                    |
+|----------------------|----------------------------------------------------------------------------|
+| Restart              | the container starts again                                                 |
+| RestartAllContainers | all containers are stopped at once and start again, init containers first  |
+
 The pause grows with each end: none, 10 s, 20 s, 40 s, up to 5 minutes. A run of ten minutes resets it.
 """
 
+from collections.abc import Iterable
+from typing import Final, Protocol
+
 from kohort.rules.restart_backoff import FORGIVEN_AFTER, pause_after
+
+RESTART: Final = "Restart"
+RESTART_ALL: Final = "RestartAllContainers"
+
+
+class ExitCodes(Protocol):
+    @property
+    def operator(self) -> str: ...
+    @property
+    def values(self) -> tuple[int, ...]: ...
+
+
+class RestartRule(Protocol):
+    @property
+    def action(self) -> str: ...
+    @property
+    def exit_codes(self) -> ExitCodes | None: ...
+
+
+def action_of_rules(rules: Iterable[RestartRule], exit_code: int) -> str:
+    """The action of the first rule that applies to an exit code; empty if none does."""
+    for rule in rules:
+        if rule.exit_codes is not None:
+            listed = exit_code in rule.exit_codes.values
+            if listed == (rule.exit_codes.operator == "In"):
+                return rule.action
+    return ""
 
 
 def restarts_after_exit(policy: str, exit_code: int) -> bool:

@@ -8,7 +8,7 @@ _PIECE: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|us|µs|ns|h|m|s)"
 
 
 def parse_duration(text: str) -> float:
-    """Seconds. ValueError when the text is no duration."""
+    """Seconds. ValueError when the text is not a duration."""
     if text == "0":
         return 0.0
     pieces = _PIECE.findall(text)

@@ -22,6 +22,7 @@ import msgspec
 from kohort.rules import group_labels
 
 _NAME = re.compile(r"(.*)-([0-9]+)")
+_DIGITS = 18
 
 
 class PodName(msgspec.Struct, frozen=True):
@@ -57,8 +58,10 @@ def pod_group_name(set_name: str, index: int | str, revision: str) -> str:
 
 
 def parse_index(text: str | None) -> int | None:
-    """A label or annotation that must hold decimal digits and nothing else."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+    """A label or annotation that must hold decimal digits and nothing else. No object has a number of more than 18."""
+    if text is None or len(text) > _DIGITS:
+        return None
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def group_index(labels: Mapping[str, str]) -> int | None:
@@ -83,3 +86,16 @@ def leads_group(set_name: str, pod_name: str, labels: Mapping[str, str]) -> int 
     """The index of the group that a pod leads in this set. A pod whose name and index disagree leads none."""
     index = group_index(labels) if is_leader(labels) else None
     return index if index is not None and pod_name == leader_name(set_name, index) else None
+
+
+def has_place_in_group(pod_name: str, labels: Mapping[str, str]) -> bool:
+    """Whether the name of a pod fits what its labels say. A user who may create pods can give them any label, but each
+    name only once."""
+    index = group_index(labels)
+    if index is None:
+        return False
+    leader = leader_name(labels.get(group_labels.NAME, ""), index)
+    if is_leader(labels):
+        return pod_name == leader
+    parsed = parse_pod_name(pod_name)
+    return parsed is not None and parsed.parent == leader

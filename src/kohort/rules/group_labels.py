@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from kohort.objects import well_known_names
 from kohort.rules import group_template
 
 PREFIX: Final = "leaderworkerset.sigs.k8s.io/"
@@ -42,13 +43,19 @@ RECOVERY_UNTIL: Final = "kohort.dev/engine-recovery-until"
 """On worker pods: until when the group is not restarted for their restarts."""
 PREFER_PREVIOUS_NODES: Final = "kohort.dev/prefer-previous-nodes"
 """On sets: recreated pods prefer the nodes that their predecessors had."""
+HELD_GATE: Final = "kohort.dev/restart-backoff"
+"""Scheduling gate of pods whose predecessors failed again and again."""
+HELD_UNTIL: Final = "kohort.dev/held-until"
+"""On pods with that gate: when it is removed."""
+HELD_BECAUSE: Final = "kohort.dev/held-because"
+"""On pods with that gate: why the pod before failed."""
 GROUP_RESIZE: Final = "kohort.dev/group-resize"
 """On leader pods: how far the in-place resize of their group has come."""
 RESOURCES_OF_REVISION: Final = "kohort.dev/resources-of-revision"
 """On a set whose release was withdrawn: its groups have the template of this revision, whatever the set says."""
 REVISION_LIMIT: Final = f"{PREFIX}revision-history-limit"
 """Ours: how many revisions are kept beyond those in use."""
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED: Final = well_known_names.LAST_APPLIED
 
 # Variables
 LEADER_ADDRESS: Final = "LWS_LEADER_ADDRESS"

@@ -7,6 +7,8 @@ A group is judged by its leader pod and by the StatefulSet of its workers, which
 | leader pod | Running, Ready, not being deleted | has the wanted revision and placement |
 | StatefulSet | belongs to this leader; all its pods are available and of one revision | has the wanted revision |
 
+A group that is held or waits to be recreated is not ready, whatever its pods show (`recorded_restarts`).
+
 A group of one pod has no StatefulSet. Any other group without its StatefulSet does not count as existing.
 
 The status of a StatefulSet may be a moment old. Releases therefore also count the pods themselves (`pods_are_ready`):
@@ -14,6 +16,7 @@ a group is ready by its pods when its leader and `size` pods in total are Runnin
 """
 
 from collections.abc import Collection, Mapping
+from enum import Enum
 from typing import Final
 
 import msgspec
@@ -26,10 +29,20 @@ from kohort.rules.group_identity import is_leader, parse_index
 PLACEMENT: Final = (group_labels.EXCLUSIVE, group_labels.SUBGROUP_EXCLUSIVE, group_labels.EXCLUSIVE_EVERYWHERE)
 
 
+class RestartState(Enum):
+    """Why a group that has failed is not recreated now."""
+
+    HELD = "held"
+    """Its budget of restarts is used up."""
+    DUE = "due"
+    """It waits for its back-off to end."""
+
+
 class GroupState(msgspec.Struct, frozen=True):
     ready: bool
     updated: bool
     exists: bool = True
+    restart: RestartState | None = None
 
     @property
     def done(self) -> bool:
@@ -57,7 +70,7 @@ def group_size(leader: Pod, default: int) -> int:
 
 
 def placement_of(annotations: Mapping[str, str]) -> dict[str, str]:
-    """What a pod or its template says about exclusive placement. It is no part of a revision, so that keys stay what
+    """What a pod or its template says about exclusive placement. It is not part of a revision, so that keys stay what
     other implementations compute, but a group that was placed by other rules is not up to date."""
     return {key: annotations[key] for key in PLACEMENT if annotations.get(key)}
 

@@ -27,7 +27,7 @@ _FIELDS: Final = {
     POD_LEVEL_RESIZE: "pod_level_resize",
     INIT_RESIZE: "init_resize",
 }
-_NEEDS: Final = {POD_LEVEL_RESIZE: (RESIZE, POD_LEVEL_RESOURCES), INIT_RESIZE: (RESIZE,)}
+NEEDS: Final = {POD_LEVEL_RESIZE: (RESIZE, POD_LEVEL_RESOURCES), INIT_RESIZE: (RESIZE,)}
 
 
 class NodeGates(NamedTuple):
@@ -46,7 +46,7 @@ class NodeGates(NamedTuple):
         """
         chosen = feature_gates.parse(text)
         feature_gates.check_known(chosen, _FIELDS)
-        settled = feature_gates.with_needs(chosen, _NEEDS, dict.fromkeys(_FIELDS, True))
+        settled = feature_gates.with_needs(chosen, NEEDS, dict.fromkeys(_FIELDS, True))
         return NodeGates(**{_FIELDS[name]: value for name, value in settled.items()})
 
     def declared(self, *, limits: bool) -> list[str]:

@@ -32,13 +32,17 @@ from typing import Final
 
 import msgspec
 
+from kohort.objects import container_reasons
 from kohort.objects.json_types import JsonObject
-from kohort.objects.meta import condition_is
+from kohort.objects.meta import condition_is, find_condition
 from kohort.objects.pods import Pod
 from kohort.rules.resize_conditions import IN_PROGRESS, PENDING, ResizeState
 
 SECURITY_CONTEXT_ENFORCED: Final = "node.kohort.dev/SecurityContextEnforced"
 """False on pods with fields that the node does not enforce; absent from all others."""
+SCHEDULED: Final = "PodScheduled"
+ALL_RESTARTING: Final = "AllContainersRestarting"
+"""On pods with a rule that restarts all containers."""
 NODE_CONDITIONS: Final = (
     "PodReadyToStartContainers",
     "Initialized",
@@ -47,6 +51,7 @@ NODE_CONDITIONS: Final = (
     PENDING,
     IN_PROGRESS,
     SECURITY_CONTEXT_ENFORCED,
+    ALL_RESTARTING,
 )
 """Conditions that the node writes. It does not touch others."""
 FINISHED_PHASES: Final = ("Succeeded", "Failed")
@@ -76,8 +81,12 @@ ContainerState = Running | Waiting | Terminated
 
 CONTAINER_LOST: Final = Terminated(
     KILLED,
-    "ContainerStatusUnknown",
+    container_reasons.CONTAINER_STATUS_UNKNOWN,
     message="The container could not be located when the pod was terminated",
+)
+
+WAITS_FOR_ALL: Final = Waiting(
+    "RestartingAllContainers", "all containers of the pod start again, because a rule of one that has ended says so"
 )
 
 
@@ -163,14 +172,15 @@ def container_state(
 ) -> ContainerState:
     """`blocked` says why it could not be started, `backoff` that it will be started again, `ended` how it ended;
     `initializing` is for a container that waits for init containers."""
-    never_started = CONTAINER_LOST if pod_ended else Waiting("PodInitializing" if initializing else "ContainerCreating")
+    its_turn = Waiting(container_reasons.POD_INITIALIZING if initializing else container_reasons.CONTAINER_CREATING)
+    never_started = CONTAINER_LOST if pod_ended else its_turn
     return running or blocked or backoff or ended or never_started
 
 
 def crash_loop_backoff(pod: Pod, container: str, seconds: float) -> Waiting:
     """A container that is started again after a pause, in the kubelet's words."""
     whose = f"container={container} pod={pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
-    return Waiting("CrashLoopBackOff", f"back-off {duration(seconds)} restarting failed {whose}")
+    return Waiting(container_reasons.CRASH_LOOP_BACK_OFF, f"back-off {duration(seconds)} restarting failed {whose}")
 
 
 def exit_reason(exit_code: int) -> str:
@@ -227,6 +237,10 @@ def reported_conditions(pod: Pod) -> JsonObject:
     return {"conditions": [msgspec.to_builtins(each) for each in pod.status.conditions if each.type in NODE_CONDITIONS]}
 
 
+def says_ready(status: JsonObject) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
+
+
 def status_patch(reported: JsonObject, status: JsonObject) -> JsonObject:
     """The strategic merge patch from the one to the other. Such a patch keeps what it does not mention, so it must name
     what is gone: a condition, its reason or message, a resource, an address."""
@@ -248,17 +262,32 @@ def status_patch(reported: JsonObject, status: JsonObject) -> JsonObject:
 
 
 def pod_conditions(pod: Pod, seen: PodObservation, reported: JsonObject) -> list[JsonObject]:
-    """The node's conditions. Each keeps its transition time while its status stays."""
+    """The node's conditions. Each keeps its transition time while its status stays.
+
+    The node says that the pod is scheduled, too: a pod that names its node itself has passed no scheduler, and no
+    scheduler looks at later generations.
+    """
     finished = seen.phase in FINISHED_PHASES
+    before = {each["type"]: each for each in reported.get("conditions", ())}
+    if SCHEDULED not in before and (scheduled := find_condition(pod.status.conditions, SCHEDULED)) is not None:
+        before[SCHEDULED] = msgspec.to_builtins(scheduled)
     conditions = [
+        Condition(SCHEDULED, True),
         Condition("PodReadyToStartContainers", seen.sandbox_ready and not finished),
         _initialized(seen),
         *_readiness(pod, seen, finished),
         *seen.more_conditions,
     ]
-    before = {each["type"]: each for each in reported.get("conditions", ())}
     written = [_written(each, before.get(each.type), pod.metadata.generation, seen.now) for each in conditions]
     return written if finished else written + seen.resize.conditions()
+
+
+def all_containers_restarting(restarting: bool, phase: str) -> Condition:
+    if restarting and phase not in FINISHED_PHASES:
+        return Condition(
+            ALL_RESTARTING, True, "RestartAllContainersStarted", "container exited with restart policy rule"
+        )
+    return Condition(ALL_RESTARTING, False, {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, ""))
 
 
 def _initialized(seen: PodObservation) -> Condition:

@@ -9,10 +9,11 @@ import copy
 from collections.abc import Collection
 from typing import Final
 
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.rules.canonical_form import POD_TEMPLATE, canonical_struct
 
-TEMPLATE_HASH: Final = "pod-template-hash"
+TEMPLATE_HASH: Final = well_known_names.POD_TEMPLATE_HASH
 
 
 def pod_template_content(

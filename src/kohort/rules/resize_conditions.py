@@ -12,18 +12,19 @@ Both can be there: a newer resize waits while an older one is carried out. `obse
 generation that was decided, of the second the one that was accepted, and only another acceptance changes it.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, find_condition
 from kohort.objects.pods import Pod
+from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules.allocated_resources import Requirements
 from kohort.rules.resize_decision import Deferred, Infeasible
 
-PENDING = "PodResizePending"
-IN_PROGRESS = "PodResizeInProgress"
+PENDING: Final = RESIZE_PENDING
+IN_PROGRESS: Final = "PodResizeInProgress"
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -28,20 +28,20 @@ Trigger = Literal[
 ]
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitingResize(msgspec.Struct, frozen=True):
     pod: Pod
     allocated: Allocated
     since: str = ""
     """When it was first refused; empty if it was not."""
 
 
-def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:
+def in_order(waiting: Iterable[WaitingResize]) -> list[WaitingResize]:
     return sorted(waiting, key=_place)
 
 
 def decide_in_order(
-    waiting: Iterable[Waiting], settled: Iterable[Pod], node: NodeFacts
-) -> list[tuple[Waiting, ResizeDecision]]:
+    waiting: Iterable[WaitingResize], settled: Iterable[Pod], node: NodeFacts
+) -> list[tuple[WaitingResize, ResizeDecision]]:
     """Decide all resizes that wait on a node. `settled` are its other pods, *as allocated*.
 
     A resize may ask for more of one resource and less of another, and so free room for one that was deferred before its
@@ -50,10 +50,10 @@ def decide_in_order(
     """
     queue, fixed = in_order(waiting), list(settled)
     held = {entry.pod.metadata.uid: entry.allocated.applied_to(entry.pod) for entry in queue}
-    decisions: dict[str, tuple[Waiting, ResizeDecision]] = {}
+    decisions: dict[str, tuple[WaitingResize, ResizeDecision]] = {}
     while queue:
         accepted = False
-        deferred: list[Waiting] = []
+        deferred: list[WaitingResize] = []
         for entry in queue:
             uid = entry.pod.metadata.uid
             others = [*fixed, *(pod for other, pod in held.items() if other != uid)]
@@ -68,7 +68,7 @@ def decide_in_order(
     return list(decisions.values())
 
 
-def _place(entry: Waiting) -> tuple[bool, int, bool, bool, str, str]:
+def _place(entry: WaitingResize) -> tuple[bool, int, bool, bool, str, str]:
     pod = entry.pod
     return (
         increases(pod, entry.allocated),

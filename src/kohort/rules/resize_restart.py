@@ -15,9 +15,10 @@ that count are those that the container feels: its request, and its limit or, wi
 from collections.abc import Collection
 from typing import Final
 
-from kohort.objects.pods import Container, PodSpec
+from kohort.objects.pods import Container, Pod, PodSpec
 from kohort.objects.quantity import Quantity
 from kohort.resources import CPU, MEMORY, container_limit
+from kohort.rules.resource_edit import StatedAmounts, with_amounts
 
 RESTART_CONTAINER: Final = "RestartContainer"
 
@@ -49,3 +50,8 @@ def changed_resources(before: PodSpec, old: Container, after: PodSpec, new: Cont
 def _felt(spec: PodSpec, container: Container, name: str) -> tuple[Quantity | None, Quantity | None]:
     request = container.resources.requests.get(name)
     return None if request is None else Quantity.parse(request), container_limit(spec, container, name)
+
+
+def containers_restarted_by(pod: Pod, amounts: StatedAmounts) -> tuple[str, ...]:
+    """Containers that their own resize policy restarts when the pod gets these amounts."""
+    return tuple(containers_to_restart(pod.spec, with_amounts(pod, amounts).spec))

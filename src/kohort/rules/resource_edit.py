@@ -8,9 +8,10 @@
 | cpu or memory of an ordinary init container | `RecreateEdit(INIT_CONTAINER)`: it has ended |
 | the quality of service that the amounts add up to | `RecreateEdit(QOS_CHANGED)`: it never changes on a running pod |
 
-Amounts are compared by value, so that `1000m` and `1` are equal. A limit without a request counts as both, as the API
-server stores it. Amounts that a template does not state (defaults of a LimitRange, sums at pod level) are left to the
-API server and never compared.
+Amounts are compared by value as pods have them, so that `1000m` and `1` are equal, and so are `0.3333` and `334m`: the
+API server rounds amounts of pods up to thousandths, and leaves those of a template as they are. A limit without a
+request counts as both, as the API server stores it. Amounts that a template does not state (defaults of a LimitRange,
+sums at pod level) are left to the API server and never compared.
 """
 
 import copy
@@ -21,7 +22,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from kohort.objects.json_types import JsonObject
-from kohort.objects.pods import PodSpec
+from kohort.objects.pods import Pod, PodSpec
 from kohort.objects.quantity import Quantity
 from kohort.resources import (
     CPU,
@@ -56,6 +57,10 @@ class AmountField(NamedTuple):
     def path(self) -> str:
         owner = f"containers[{self.container}]" if self.container != POD else "spec"
         return f"{owner}.resources.{self.side}.{self.resource}"
+
+    @property
+    def path_of_init_container(self) -> str:
+        return f"initContainers[{self.container}].resources.{self.side}.{self.resource}"
 
 
 StatedAmounts = Mapping[AmountField, Quantity]
@@ -106,6 +111,8 @@ class RecreateEdit(msgspec.Struct, frozen=True):
     """The amount that stands in the way, if it is one."""
     qos_classes: tuple[QosClass, QosClass] | None = None
     """Before and after, if they differ."""
+    changes_amounts: bool = True
+    """Cpu or memory change, too."""
 
 
 TemplateEdit = InPlaceEdit | RecreateEdit
@@ -115,7 +122,8 @@ def classify_revision_edit(before: JsonObject, after: JsonObject) -> TemplateEdi
     """What leads from the `spec` that a revision stores to that of another one: the template and the network."""
     networks = [canonical_network(one.get("networkConfig")) for one in (before, after)]
     if _without_directive(networks[0]) != _without_directive(networks[1]):
-        return RecreateEdit(RecreateReason.OTHER_FIELDS)
+        templates = (one["leaderWorkerTemplate"] for one in (before, after))
+        return RecreateEdit(RecreateReason.OTHER_FIELDS, changes_amounts=_changes_amounts(*templates))
     return classify_template_edit(*(_without_directive(one["leaderWorkerTemplate"]) for one in (before, after)))
 
 
@@ -126,7 +134,7 @@ def _without_directive(part: JsonObject) -> JsonObject:
 def classify_template_edit(before: JsonObject, after: JsonObject) -> TemplateEdit:
     """What an edit of `spec.leaderWorkerTemplate` needs. Both sides in the canonical form of a revision."""
     if without_amounts(before) != without_amounts(after):
-        return RecreateEdit(RecreateReason.OTHER_FIELDS)
+        return RecreateEdit(RecreateReason.OTHER_FIELDS, changes_amounts=_changes_amounts(before, after))
     changes: dict[Role, AmountChange] = {}
     for role in ("leader", "worker"):
         specs = pod_spec_of(before, role), pod_spec_of(after, role)
@@ -135,6 +143,11 @@ def classify_template_edit(before: JsonObject, after: JsonObject) -> TemplateEdi
             return obstacle
         changes[role] = AmountChange(stated_amounts(specs[0]), stated_amounts(specs[1]))
     return InPlaceEdit(changes["leader"], changes["worker"])
+
+
+def _changes_amounts(before: JsonObject, after: JsonObject) -> bool:
+    roles: tuple[Role, ...] = ("leader", "worker")
+    return any(stated_amounts(pod_spec_of(before, one)) != stated_amounts(pod_spec_of(after, one)) for one in roles)
 
 
 def pod_spec_of(template: JsonObject, role: Role) -> JsonObject:
@@ -161,7 +174,7 @@ def _amounts(container: str, resources: JsonObject | None) -> Iterator[tuple[Amo
     for side in SIDES:
         for resource, written in ((resources or {}).get(side) or {}).items():
             if resource in RESIZABLE:
-                yield AmountField(container, side, resource), Quantity.parse(written)
+                yield AmountField(container, side, resource), Quantity.parse(written).rounded_up_to_milli()
 
 
 def _sidecars(spec: JsonObject) -> list[JsonObject]:
@@ -178,9 +191,10 @@ def _obstacle(role: Role, before: JsonObject, after: JsonObject) -> RecreateEdit
         if stated[0] != stated[1]:
             changed = next(field for field in (*stated[0], *stated[1]) if stated[0].get(field) != stated[1].get(field))
             return RecreateEdit(RecreateReason.INIT_CONTAINER, role, changed)
-    removed = [field for field in stated_amounts(before) if field not in stated_amounts(after)]
-    if removed:
-        return RecreateEdit(RecreateReason.AMOUNT_REMOVED, role, removed[0])
+    kept = stated_amounts(after)
+    removed = next((field for field in stated_amounts(before) if field not in kept), None)
+    if removed is not None:
+        return RecreateEdit(RecreateReason.AMOUNT_REMOVED, role, removed)
     classes = _qos_class(before), _qos_class(after)
     if classes[0] != classes[1]:
         return RecreateEdit(RecreateReason.QOS_CHANGED, role, qos_classes=classes)
@@ -230,3 +244,17 @@ def _remove_amounts(holder: JsonObject) -> None:
             kept[side] = others
     if kept:
         holder["resources"] = kept
+
+
+def with_amounts(pod: Pod, amounts: StatedAmounts) -> Pod:
+    """The pod with these amounts in its spec. Containers that it does not have are left out."""
+    document = msgspec.to_builtins(pod.spec)
+    blocks = {one["name"]: one for kind in ("containers", "initContainers") for one in document.get(kind) or ()}
+    for field, amount in amounts.items():
+        owner = blocks.get(field.container) if field.container else document
+        if owner is None:
+            continue
+        resources = owner.get("resources") or {}
+        owner["resources"] = resources
+        resources.setdefault(field.side, {})[field.resource] = str(amount)
+    return msgspec.structs.replace(pod, spec=msgspec.convert(document, type(pod.spec)))

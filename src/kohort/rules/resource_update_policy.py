@@ -13,6 +13,7 @@ from typing import Final
 from kohort.objects.json_types import JsonObject
 
 _DEFAULT_DEADLINE: Final = 420
+LONGEST_DEADLINE: Final = 86400
 
 
 class ResourceUpdatePolicy(StrEnum):

@@ -3,7 +3,10 @@
 Labels of groups, which releases of LeaderWorkerSets read too, are in `group_labels`.
 """
 
+from enum import StrEnum
 from typing import Final
+
+from kohort.objects import well_known_names
 
 GROUP: Final = "rollouts.kruise.io"
 API_VERSION: Final = "rollouts.kruise.io/v1beta1"
@@ -20,7 +23,7 @@ SCALE_DOWN_ON_JUMP: Final = "rollouts.kruise.io/scale-down-on-jump"
 ANALYSIS_NAME: Final = "rollouts.kruise.io/analysis"
 """Ours: the ReleaseAnalysis that judges the steps of this Rollout."""
 ANALYSIS_OVERRIDE: Final = "rollouts.kruise.io/analysis-override"
-"""Ours: JSON `{"release", "step", "by", "reason"}`: this step goes on whatever its analysis says."""
+"""Ours: JSON `{"release", "step", "by", "reason", "attempt"}`: this step goes on whatever its analysis says."""
 REQUIRE_CAPACITY: Final = "rollouts.kruise.io/require-capacity"
 """Ours: `true` keeps a release at its beginning until the nodes have room for the replicas of its largest step."""
 KEEP_HELD: Final = "kohort.dev/keep-workload-held"
@@ -41,7 +44,11 @@ ORIGINAL_LWS_STRATEGY: Final = "rollouts.kruise.io/original-lws-strategy"
 STABLE_RESOURCES: Final = "rollouts.kruise.io/stable-resources"
 """Ours: JSON, the outline (`rules.resource_outline`) of the template that the set had when it was held."""
 STEP_PARTITION: Final = "rollouts.kruise.io/step-partition"
-"""Ours: the partition that a step of a release in place has given to the set."""
+"""Ours: the partition that a step has given to a LeaderWorkerSet (release in place) or to a StatefulSet."""
+STEP_REPLICAS: Final = "rollouts.kruise.io/step-replicas"
+"""Ours: how many pods of a StatefulSet have the new version, as the largest step so far spells it: `3` or `40%`."""
+ORIGINAL_STATEFUL_SET_STRATEGY: Final = "rollouts.kruise.io/original-statefulset-strategy"
+"""Ours: JSON `{"partition"}`, as the user wrote it in a StatefulSet that is held now."""
 ORIGINAL_DEPLOYMENT_STRATEGY: Final = "rollouts.kruise.io/original-deployment-strategy"
 PARTITION_STRATEGY: Final = "rollouts.kruise.io/deployment-strategy"
 PARTITION_STATUS: Final = "rollouts.kruise.io/deployment-extra-status"
@@ -80,58 +87,153 @@ ROLLOUT_NAME: Final = "rollouts.kruise.io/rollout-name"
 DISABLED_SUFFIX: Final = "-DisableByRollout"
 
 # On pods of Deployments, given by their ReplicaSets
-TEMPLATE_HASH: Final = "pod-template-hash"
+TEMPLATE_HASH: Final = well_known_names.POD_TEMPLATE_HASH
+
+# On pods of StatefulSets, given by their controller
+REVISION_HASH: Final = well_known_names.CONTROLLER_REVISION_HASH
 
 # Phases of a Rollout
-INITIAL: Final = "Initial"
-HEALTHY: Final = "Healthy"
-PROGRESSING: Final = "Progressing"
-TERMINATING: Final = "Terminating"
-DISABLED: Final = "Disabled"
-DISABLING: Final = "Disabling"
+
+
+class RolloutPhase(StrEnum):
+    """In the order of a Rollout's life."""
+
+    INITIAL = "Initial"
+    HEALTHY = "Healthy"
+    PROGRESSING = "Progressing"
+    TERMINATING = "Terminating"
+    DISABLED = "Disabled"
+    DISABLING = "Disabling"
+
+
+INITIAL: Final = RolloutPhase.INITIAL.value
+HEALTHY: Final = RolloutPhase.HEALTHY.value
+PROGRESSING: Final = RolloutPhase.PROGRESSING.value
+TERMINATING: Final = RolloutPhase.TERMINATING.value
+DISABLED: Final = RolloutPhase.DISABLED.value
+DISABLING: Final = RolloutPhase.DISABLING.value
 
 # States of a step
-BEFORE_UPGRADE: Final = "BeforeStepUpgrade"
-UPGRADE: Final = "StepUpgrade"
-ROUTING: Final = "StepTrafficRouting"
-ANALYSIS: Final = "StepMetricsAnalysis"
-PAUSED: Final = "StepPaused"
-READY: Final = "StepReady"
-COMPLETED: Final = "Completed"
+
+
+class StepState(StrEnum):
+    """In the order in which a step goes through them."""
+
+    BEFORE_UPGRADE = "BeforeStepUpgrade"
+    UPGRADE = "StepUpgrade"
+    ROUTING = "StepTrafficRouting"
+    ANALYSIS = "StepMetricsAnalysis"
+    PAUSED = "StepPaused"
+    READY = "StepReady"
+    COMPLETED = "Completed"
+
+
+BEFORE_UPGRADE: Final = StepState.BEFORE_UPGRADE.value
+UPGRADE: Final = StepState.UPGRADE.value
+ROUTING: Final = StepState.ROUTING.value
+ANALYSIS: Final = StepState.ANALYSIS.value
+PAUSED: Final = StepState.PAUSED.value
+READY: Final = StepState.READY.value
+COMPLETED: Final = StepState.COMPLETED.value
 
 # Reasons of the condition Progressing
-INITIALIZING: Final = "Initializing"
-IN_ROLLING: Final = "InRolling"
-FINALISING: Final = "Finalising"
-CANCELLING: Final = "Cancelling"
-REASON_PAUSED: Final = "Paused"
+
+
+class ProgressingReason(StrEnum):
+    """What a release does, or that it is over. A status may also hold reasons that other programs wrote."""
+
+    INITIALIZING = "Initializing"
+    IN_ROLLING = "InRolling"
+    PAUSED = "Paused"
+    FINALISING = "Finalising"
+    CANCELLING = "Cancelling"
+    COMPLETED = "Completed"
+
+
+INITIALIZING: Final = ProgressingReason.INITIALIZING
+IN_ROLLING: Final = ProgressingReason.IN_ROLLING
+FINALISING: Final = ProgressingReason.FINALISING
+CANCELLING: Final = ProgressingReason.CANCELLING
+REASON_PAUSED: Final = ProgressingReason.PAUSED
+
 IN_TERMINATING: Final = "InTerminating"
-SUCCEEDED: Final = "Succeeded"
+"""Reason of the condition Terminating."""
 
 # Other conditions of a Rollout
+SUCCEEDED: Final = "Succeeded"
 RESOLVED_REFS: Final = "ResolvedRefs"
 """Ours: whether the Services and routes that it names exist and lead to its workload."""
 
 ANALYSIS_CONDITION: Final = "Analysis"
 """Ours: what the metrics of the current step, or of the last one that was judged, say."""
+CAPACITY_CONDITION: Final = "Capacity"
+"""Ours: whether the nodes have room for the release; its reasons are the two below, or those of the forecast."""
+ROOM_FOR_ALL: Final = "RoomForAll"
+NOT_READABLE: Final = "NotReadable"
+
+# On pods and Services that lose pods
+SERVES: Final = "kohort.dev/serves"
+"""On pods, while others of their Service are about to be deleted (`rollouts.traffic.withdrawal`)."""
+WITHDRAWN_PODS: Final = "kohort.dev/withdrawn-pods"
+"""On a Service: which pods it does not select because they are about to be deleted, and since when."""
 
 # Steps of finalising
-TO_NEW: Final = "FinalisingStepRouteTrafficToNew"
-TO_STABLE: Final = "FinalisingStepRouteTrafficToStable"
-RESTORE_STABLE: Final = "RestoreStableService"
-REMOVE_CANARY_SERVICE: Final = "RemoveCanaryService"
-RESUME: Final = "ResumeWorkload"
-RELEASE_CONTROL: Final = "ReleaseWorkloadControl"
-END: Final = "END"
+
+
+class FinalisingStep(StrEnum):
+    """What a release does at its end, before it is over."""
+
+    TO_NEW = "FinalisingStepRouteTrafficToNew"
+    TO_STABLE = "FinalisingStepRouteTrafficToStable"
+    RESTORE_STABLE = "RestoreStableService"
+    REMOVE_CANARY_SERVICE = "RemoveCanaryService"
+    RESUME = "ResumeWorkload"
+    RELEASE_CONTROL = "ReleaseWorkloadControl"
+    END = "END"
+
+
+TO_NEW: Final = FinalisingStep.TO_NEW.value
+TO_STABLE: Final = FinalisingStep.TO_STABLE.value
+RESTORE_STABLE: Final = FinalisingStep.RESTORE_STABLE.value
+REMOVE_CANARY_SERVICE: Final = FinalisingStep.REMOVE_CANARY_SERVICE.value
+RESUME: Final = FinalisingStep.RESUME.value
+RELEASE_CONTROL: Final = FinalisingStep.RELEASE_CONTROL.value
+END: Final = FinalisingStep.END.value
 
 # Phases and states of a BatchRelease
-PREPARING: Final = "Preparing"
-FINALIZING: Final = "Finalizing"
-UPGRADING: Final = "Upgrading"
-VERIFYING: Final = "Verifying"
-BATCH_READY: Final = "Ready"
-WAIT_RESUME: Final = "WaitResume"
-IMMEDIATE: Final = "Immediate"
+
+
+class BatchReleasePhase(StrEnum):
+    """In the order of its life."""
+
+    PREPARING = "Preparing"
+    PROGRESSING = "Progressing"
+    FINALIZING = "Finalizing"
+    COMPLETED = "Completed"
+
+
+class BatchState(StrEnum):
+    """In the order in which a batch goes through them."""
+
+    UPGRADING = "Upgrading"
+    VERIFYING = "Verifying"
+    READY = "Ready"
+
+
+class FinalizingPolicy(StrEnum):
+    """Whether a BatchRelease that ends waits for the workload to be whole."""
+
+    WAIT_RESUME = "WaitResume"
+    IMMEDIATE = "Immediate"
+
+
+PREPARING: Final = BatchReleasePhase.PREPARING
+FINALIZING: Final = BatchReleasePhase.FINALIZING
+UPGRADING: Final = BatchState.UPGRADING
+VERIFYING: Final = BatchState.VERIFYING
+BATCH_READY: Final = BatchState.READY
+WAIT_RESUME: Final = FinalizingPolicy.WAIT_RESUME
+IMMEDIATE: Final = FinalizingPolicy.IMMEDIATE
 
 # Styles
 CANARY: Final = "Canary"
