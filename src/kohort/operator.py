@@ -27,6 +27,7 @@ from kohort.kube.resources import (
     Key,
     Resource,
 )
+from kohort.objects import well_known_names
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts import crd as rollout_definitions
 from kohort.rollouts.analysis.http_fetch import Fetch
@@ -37,7 +38,7 @@ from kohort.rollouts.traffic.annotations import CONFIGURATION, CONFIGURATION_NAM
 from kohort.rollouts.traffic.registration import register as register_traffic
 
 FIELD_MANAGER: Final = "kohort-operator"
-LABELS: Final = {"app.kubernetes.io/name": "lws", "app.kubernetes.io/managed-by": "kohort"}
+LABELS: Final = {well_known_names.APP_NAME: "lws", "app.kubernetes.io/managed-by": "kohort"}
 """Of everything that the operator, or who installs it, brings to a cluster; by these it is found again for removal."""
 SELECTOR: Final = ",".join(f"{name}={value}" for name, value in LABELS.items())
 _ESTABLISHED_SECONDS: Final = 10.0
@@ -159,11 +160,13 @@ async def apply_definition(client: Client, definition: JsonObject, field_manager
 
 def contains(live: Json, wanted: Json) -> bool:
     """Whether everything that is wanted is there, so that applying it would change nothing."""
+    if live == wanted:
+        return True
     if isinstance(live, dict) and isinstance(wanted, dict):
         return all(key in live and contains(live[key], value) for key, value in wanted.items())
     if isinstance(live, list) and isinstance(wanted, list):
         return len(live) == len(wanted) and all(map(contains, live, wanted))
-    return bool(live == wanted)
+    return False
 
 
 async def install_webhooks(client: Client, address: Address, *, rollouts: bool = True) -> None:

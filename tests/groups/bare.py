@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from tests.builders import LeaderWorkerSet, container, lws
+from tests.installed import installed
 
 from kohort.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -366,7 +367,8 @@ def _merged(one: JsonObject, other: JsonObject) -> JsonObject:
 async def bare(subject: JsonObject | None, *, gang: str = "") -> AsyncIterator[World]:
     """The set, or nothing yet, and its leaders; no group is ready."""
     async with Cluster(
-        extra={"operator": lambda manager: register(manager, gang_scheduler=gang, rollouts=False)}
+        extra={"operator": lambda manager: register(manager, gang_scheduler=gang, rollouts=False)},
+        contents=installed(rollouts=False),
     ) as cluster:
         world = World(cluster)
         if subject is not None:

@@ -266,7 +266,7 @@ async def test_f15_a_changed_shared_service_is_put_right() -> None:
         )
 
 
-async def test_f15_somebody_elses_service_is_left_alone_and_told() -> None:
+async def test_f15_a_foreign_service_is_left_alone_and_reported() -> None:
     async with bare(None) as world:
         theirs = {"metadata": {"name": NAME}, "spec": {"clusterIP": "None", "selector": {"app": "x"}}}
         await world.cluster.client.create(SERVICES, theirs, NAMESPACE)
@@ -278,7 +278,7 @@ async def test_f15_somebody_elses_service_is_left_alone_and_told() -> None:
         found = world.find(SERVICES, NAME)
         assert found is not None
         assert found["spec"]["selector"] == {"app": "x"}
-        assert any("does not belong to this LeaderWorkerSet" in one for one in world.events)
+        assert any("does not belong to this set" in one for one in world.events)
         await world.cluster.client.delete(SERVICES, NAME, NAMESPACE)
         await asyncio.sleep(90)
         assert cast(JsonObject, world.find(SERVICES, NAME))["spec"]["selector"] == {group_labels.NAME: NAME}

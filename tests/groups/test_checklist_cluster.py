@@ -9,6 +9,7 @@ import pytest
 from tests.builders import LeaderWorkerSet, container, lws
 from tests.groups.bare import install, pod_group_definition
 from tests.groups.test_lifecycle import NAMESPACE, conditions, create, images, patch, pods, settled, status
+from tests.installed import installed
 
 from kohort.groups.gang import VOLCANO_POD_GROUPS
 from kohort.kube.resources import (
@@ -29,7 +30,13 @@ CAPACITY = {"cpu": "64", "memory": "256Gi", "pods": "110", "google.com/tpu": "64
 async def whole(*, gang: str = "", latency: float = 0.3) -> AsyncIterator[Cluster]:
     operator = {"operator": lambda manager: register(manager, gang_scheduler=gang, rollouts=False)}
     settings = {"capacity": CAPACITY, "start_latency": latency}
-    async with Cluster(parts=("workloads", "scheduler"), nodes=8, node_settings=settings, extra=operator) as cluster:
+    async with Cluster(
+        parts=("workloads", "scheduler"),
+        nodes=8,
+        node_settings=settings,
+        extra=operator,
+        contents=installed("workloads", rollouts=False),
+    ) as cluster:
         yield cluster
 
 

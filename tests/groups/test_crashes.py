@@ -8,6 +8,7 @@ import pytest
 from tests.builders import lws
 from tests.groups.test_features import new_image
 from tests.groups.test_lifecycle import NAMESPACE, create, images, patch, pods, settled
+from tests.installed import installed
 
 from kohort.kube.errors import InternalError
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS
@@ -22,7 +23,7 @@ STRIDE = int(os.environ.get("KOHORT_CRASH_STRIDE", "12"))
 
 
 def new_cluster() -> Cluster:
-    return Cluster(parts=("workloads", "scheduler", "operator"), nodes=4)
+    return Cluster(parts=("workloads", "scheduler", "operator"), nodes=4, contents=installed("workloads"))
 
 
 async def patiently(attempt: Callable[[], Awaitable[None]]) -> None:

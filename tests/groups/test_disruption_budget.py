@@ -12,6 +12,7 @@ from tests.groups.drains import drain
 from tests.groups.test_feature_pairs import Monitor
 from tests.groups.test_features import new_image
 from tests.groups.test_lifecycle import NAMESPACE, create, images, patch, pods, settled, status
+from tests.installed import installed
 
 from kohort.groups.disruption_budget import (
     AwayReason,
@@ -21,6 +22,7 @@ from kohort.groups.disruption_budget import (
     EvictionAllowed,
     EvictionRefused,
     decide_eviction,
+    disruptions_allowed,
     groups_away,
     rolled_groups,
     valid_notes,
@@ -41,6 +43,12 @@ NOTE = DisruptedGroup("uid-1", "2026-01-01T00:00:50.000000Z", DisruptedBy.EVICTI
 def test_how_many_groups_may_be_away() -> None:
     for value, replicas, groups in ((1, 4, 1), (0, 4, 0), ("25%", 4, 1), ("30%", 4, 2), ("100%", 3, 3), ("1%", 0, 0)):
         assert DisruptionBudget(value).groups(replicas) == groups
+
+
+def test_no_more_groups_may_go_than_there_are() -> None:
+    assert disruptions_allowed({}, 50, 3) == 3
+    assert disruptions_allowed({0: AwayReason.NOT_READY}, 50, 3) == 2
+    assert disruptions_allowed({0: AwayReason.HELD}, 1, 3) == 0
 
 
 def test_which_groups_are_away() -> None:
@@ -95,7 +103,12 @@ def test_no_eviction_takes_more_groups_than_the_budget(
 
 def slow_cluster() -> Cluster:
     """Pods take some seconds to start, so that groups are away for a while."""
-    return Cluster(parts=("workloads", "scheduler", "operator"), nodes=6, node_settings={"start_latency": 7.0})
+    return Cluster(
+        parts=("workloads", "scheduler", "operator"),
+        nodes=6,
+        node_settings={"start_latency": 7.0},
+        contents=installed("workloads"),
+    )
 
 
 def guarded(value: int | str = 1, replicas: int = 3) -> LeaderWorkerSet:
@@ -196,6 +209,8 @@ async def test_a_budget_of_the_same_name_that_a_user_made_stays() -> None:
         found = leader_budget(cluster)
         assert found is not None
         assert found["spec"]["minAvailable"] == 7
+        await cluster.client.delete(POD_DISRUPTION_BUDGETS, "llm", NAMESPACE)
+        await cluster.until(lambda: (leader_budget(cluster) or {}).get("spec", {}).get("minAvailable") == 2, 40)
 
 
 @pytest.mark.parametrize("value", [-1, "-5%", "101%", "many"])

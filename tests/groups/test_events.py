@@ -71,5 +71,5 @@ async def test_names_that_others_have_are_told_with_their_holder() -> None:
         await client.create(SERVICES, {"metadata": {"name": NAME}, "spec": {"ports": [{"port": 80}]}}, NAMESPACE)
         await client.delete(STATEFUL_SETS, NAME, NAMESPACE)
         await asyncio.sleep(60)
-        text = f"headless service {NAME}: Service {NAME} exists and does not belong to this LeaderWorkerSet"
+        text = f"headless service {NAME}: a Service {NAME} exists and does not belong to this set"
         assert f"Warning FailedCreate Failed to create {text}" in world.events

@@ -2,16 +2,22 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from functools import partial
 
 import pytest
-from tests.builders import LeaderWorkerSet, container, lws
+from tests.builders import LeaderWorkerSet, container, lws, pod
+from tests.groups.test_disruption_budget import evict
 from tests.groups.test_features import new_image
-from tests.groups.test_lifecycle import NAMESPACE, create, groups_cluster, patch, pods, settled, status
+from tests.groups.test_lifecycle import NAMESPACE, create, groups_cluster, images, patch, pods, settled, status
+from tests.installed import installed
 
 from kohort.groups import failure_evidence
 from kohort.groups.failure_evidence import ContainerFailure, GroupFailure, PodFailure, encoded, with_failure
-from kohort.kube.errors import InternalError
-from kohort.kube.resources import CONFIG_MAPS, EVENTS, LEADER_WORKER_SETS, NODES, PODS
+from kohort.kube import clock
+from kohort.kube.errors import InternalError, TooManyRequests
+from kohort.kube.resources import CONFIG_MAPS, EVENTS, LEADER_WORKER_SETS, NAMESPACES, NODES, PODS, STATEFUL_SETS
 from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 from kohort.testing.crashes import crash_at_every_write
@@ -242,6 +248,8 @@ async def test_a_config_map_of_a_user_is_left_alone() -> None:
         found = cluster.find(CONFIG_MAPS, "llm-failures", NAMESPACE)
         assert found is not None
         assert found["data"] == {"mine": "yes"}
+        texts = [one["note"] if "note" in one else one["message"] for one in cluster.objects(EVENTS, NAMESPACE)]
+        assert any("Failures of groups are not kept: a ConfigMap llm-failures exists" in text for text in texts)
 
 
 def failure(number: int, log: str = "") -> GroupFailure:
@@ -286,18 +294,33 @@ def test_a_large_record_loses_its_oldest_logs_first() -> None:
         "-----BEGIN RSA PRIVATE KEY-----\nabcdefghijklmnop\n-----END RSA PRIVATE KEY-----",
         "eyJhbGciOi.abcdefghijklmnop.abcdefghijklmnop",
         "the value is plain-in-the-environment",
+        "serve --password abcdefghijklmnop --port 1",
+        "login: passwd abcdefghijklmn0p",
+        "MYSQL_PWD=abcdefghijklmnop",
+        "Cookie: session=abcdefghijklmnop; other=abcdefghijklmnop",
+        "Set-Cookie: sid=abcdefghijklmnop",
+        "key AIzaSyabcdefghijklmnopqrstuvw",
+        "the password is abcdefghijklmn0p",
+        'client_secret: "abcdefgh abcdefghijklmnop"',
+        "\x1b[36mpassword\x1b[0m=abcdefghijklmnop",
+        "\x1b[36mtoken\x1b[0m=\x1b[35mabcdefghijklmnop\x1b[0m",
+        "api_key\x1b[0m: 'abcdefghijklmnop'",
+        "pass\u200bword=abcdefghijklmnop",
+        "abcdefghijklmnop\n-----END RSA PRIVATE KEY-----",
+        f"{'abcdefghijklmnop' * 4}\n" * 4,
     ],
 )
 def test_credentials_are_not_kept(line: str) -> None:
     variables = [{"name": "MODEL_TOKEN", "value": "plain-in-the-environment"}, {"name": "MODEL", "value": "value"}]
-    pod = {"spec": {"containers": [container("main") | {"env": variables}]}}
-    found = failure_evidence.without_secrets(line, failure_evidence.secret_values(pod, "main"))
+    document = {"spec": {"containers": [container("main") | {"env": variables}]}}
+    found = failure_evidence.without_secrets(line, failure_evidence.secret_values(document, "main"))
     assert "abcdefghijklmnop" not in found
     assert "plain-in" not in found
 
 
 def test_ordinary_lines_are_kept_as_they_are() -> None:
     text = "INFO 10:00 engine.py:12 loaded 24 tokens in 3.2s\nCUDA error: out of memory: tried 2 GiB\n"
+    text += "serve --max-num-batched-tokens 8192 --tokenizer meta/llama\nPWD=/srv/model\ntoken is expired\n"
     assert failure_evidence.without_secrets(text) == text
 
 
@@ -333,6 +356,9 @@ async def test_pods_of_a_lost_node_are_deleted_by_force_only_by_consent(consent:
         assert uid(cluster, "llm-1") == before
         await cluster.until(lambda: uid(cluster, "llm-1") not in ("", before) and settled(cluster, 2), 20)
         assert all(one["spec"]["nodeName"] != lost for one in pods(cluster).values())
+        record = next(one for one in kept(cluster) if one["group"] == 1)
+        assert (record["reason"], [one["pod"] for one in record["pods"]][-1]) == ("node-lost", "llm-1-1")
+        assert f"its node {lost} has not been ready since" in record["pods"][-1]["note"]
         assert not status(cluster).get("restarts"), "the loss of a node is no failure of the group"
 
 
@@ -380,6 +406,306 @@ async def two_failures(cluster: Cluster) -> None:
 @pytest.mark.timeout(600)
 def test_the_operator_may_die_at_any_write_of_a_restart() -> None:
     points = crash_at_every_write(
-        lambda: Cluster(parts=("workloads", "scheduler", "operator"), nodes=4), "operator", two_failures, stride=12
+        lambda: Cluster(parts=("workloads", "scheduler", "operator"), nodes=4, contents=installed("workloads")),
+        "operator",
+        two_failures,
+        stride=12,
     )
     assert points >= 2
+
+
+async def test_a_held_group_is_not_ready_even_if_its_pods_are_and_a_roll_frees_it() -> None:
+    """The StatefulSet starts a deleted worker again, beside a leader that has served with another one."""
+    async with groups_cluster() as cluster:
+        await create(cluster, budgeted(maxRestarts=1, backoffSeconds=0))
+        await cluster.until(lambda: settled(cluster, 2))
+        for _ in range(2):
+            await delete_and_wait(cluster, "llm-1-1")
+        assert exhausted(cluster)["status"] == "True"
+        conditions = {one["type"]: one["status"] for one in status(cluster)["conditions"]}
+        assert (status(cluster)["readyReplicas"], conditions["Available"]) == (1, "False")
+        await patch(cluster, "llm", new_image("new:2"))
+        await cluster.until(lambda: settled(cluster, 2) and images(cluster) == {"new:2"})
+        assert exhausted(cluster)["status"] == "False"
+
+
+async def delete_and_wait(cluster: Cluster, pod: str) -> None:
+    before = uid(cluster, pod)
+    await cluster.client.delete(PODS, pod, NAMESPACE)
+    await cluster.until(lambda: uid(cluster, pod) not in ("", before))
+    await cluster.settle(quiet=20)
+
+
+# Groups that wait for their back-off
+
+
+def guarded(**changes: object) -> LeaderWorkerSet:
+    """Three groups, of which one may be away."""
+    return budgeted(**{"maxRestarts": 5, **changes}).replicas(3).but("spec.disruptionBudget", {"maxUnavailable": 1})
+
+
+async def fail_twice(cluster: Cluster, group: int) -> None:
+    """The second failure waits for the back-off; the container runs again meanwhile."""
+    leader = f"llm-{group}"
+    before = uid(cluster, leader)
+    await crash(cluster, f"{leader}-1")
+    await cluster.until(lambda: uid(cluster, leader) not in ("", before) and settled(cluster, 3))
+    await crash(cluster, f"{leader}-1")
+    await cluster.until(lambda: bool(due(cluster, group)))
+    await cluster.until(lambda: all(pod_is_ready(pods(cluster)[name]) for name in (leader, f"{leader}-1")))
+
+
+def pod_is_ready(pod: JsonObject) -> bool:
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", ()))
+
+
+def due(cluster: Cluster, group: int) -> JsonObject:
+    return status(cluster).get("restarts", {}).get(str(group), {}).get("due") or {}
+
+
+async def test_a_group_that_waits_for_its_back_off_is_away() -> None:
+    async with groups_cluster() as cluster:
+        await create(cluster, guarded(backoffSeconds=60))
+        await cluster.until(lambda: settled(cluster, 3))
+        await fail_twice(cluster, 2)
+        await asyncio.sleep(5)
+        found = status(cluster)
+        conditions = {one["type"]: one for one in found["conditions"]}
+        assert (found["readyReplicas"], found["disruptionsAllowed"]) == (2, 0)
+        assert conditions["Available"]["status"] == "False"
+        assert conditions["Waiting"]["reason"] == "GroupFailing"
+        assert due(cluster, 2)["at"] in conditions["Waiting"]["message"]
+        assert due(cluster, 2)["failed"] == {"pod": "llm-2-1", "container": "main", "exitCode": 3, "reason": "Error"}
+        with pytest.raises(TooManyRequests, match=r"group 2 \(failed, and waiting to be restarted\)"):
+            await evict(cluster, "llm-0-1")
+        await evict(cluster, "llm-2-1")
+        await cluster.until(lambda: settled(cluster, 3))
+        assert not due(cluster, 2)
+        assert status(cluster)["disruptionsAllowed"] == 1
+
+
+async def test_a_due_restart_is_carried_out_when_it_is_said() -> None:
+    async with groups_cluster() as cluster:
+        await create(cluster, guarded(backoffSeconds=30))
+        await cluster.until(lambda: settled(cluster, 3))
+        await fail_twice(cluster, 1)
+        before, at = uid(cluster, "llm-1"), datetime.fromisoformat(due(cluster, 1)["at"])
+        await cluster.until(lambda: uid(cluster, "llm-1") != before)
+        assert abs((clock.now() - at).total_seconds()) < 5
+        await cluster.until(lambda: settled(cluster, 3))
+        assert not due(cluster, 1)
+
+
+async def test_a_set_without_budgets_counts_its_groups_as_it_always_did() -> None:
+    async with groups_cluster() as cluster:
+        await create(cluster, lws("llm").replicas(2).size(2))
+        await cluster.until(lambda: settled(cluster, 2))
+        first = uid(cluster, "llm-1")
+        await crash(cluster, "llm-1-1")
+        await recreated(cluster, first)
+        await crash(cluster, "llm-1-1")
+        await asyncio.sleep(5)
+        assert "restarts" not in status(cluster)
+
+
+# A new template for groups that have failed
+
+
+class Witness:
+    """Sees how many groups are ready, and with which images a leader is made, at every change."""
+
+    def __init__(self, cluster: Cluster, leader: str) -> None:
+        self.fewest = 99
+        self.images: list[str] = []
+        self._cluster, self._leader = cluster, leader
+        self._known = uid(cluster, leader)
+
+    def look(self) -> None:
+        found = pods(self._cluster).get(self._leader)
+        if found is not None and found["metadata"]["uid"] != self._known:
+            self._known = found["metadata"]["uid"]
+            self.images.append(found["spec"]["containers"][0]["image"])
+        self.fewest = min(self.fewest, status(self._cluster).get("readyReplicas", 0))
+
+
+async def hold_group(cluster: Cluster, group: int, replicas: int) -> None:
+    await create(cluster, budgeted(maxRestarts=0).replicas(replicas))
+    await cluster.until(lambda: settled(cluster, replicas))
+    await crash(cluster, f"llm-{group}-1")
+    await cluster.until(lambda: exhausted(cluster).get("status") == "True")
+
+
+def update_strategy(cluster: Cluster) -> JsonObject:
+    leader_set = cluster.find(STATEFUL_SETS, "llm", NAMESPACE)
+    assert leader_set is not None
+    strategy: JsonObject = leader_set["spec"]["updateStrategy"]
+    return strategy
+
+
+async def rolled_with(cluster: Cluster, witness: Witness, replicas: int) -> bool:
+    def done() -> bool:
+        witness.look()
+        return settled(cluster, replicas) and images(cluster) == {"new:2"}
+
+    await cluster.until(done)
+    return True
+
+
+@pytest.mark.parametrize("group", [0, 1, 2])
+async def test_a_new_template_reaches_a_held_group_first(group: int) -> None:
+    async with groups_cluster() as cluster:
+        await hold_group(cluster, group, 3)
+        witness = Witness(cluster, f"llm-{group}")
+        await patch(cluster, "llm", new_image("new:2"))
+        await rolled_with(cluster, witness, 3)
+        assert witness.images == ["new:2"]
+        assert witness.fewest >= 1
+        strategy = update_strategy(cluster)
+        assert (strategy["type"], strategy["rollingUpdate"]["partition"]) == ("RollingUpdate", 0)
+        assert exhausted(cluster)["status"] == "False"
+
+
+async def test_a_new_template_reaches_a_group_that_waits_for_its_back_off_first() -> None:
+    async with groups_cluster() as cluster:
+        await create(cluster, guarded(backoffSeconds=300, maxBackoffSeconds=300))
+        await cluster.until(lambda: settled(cluster, 3))
+        await fail_twice(cluster, 0)
+        witness, began = Witness(cluster, "llm-0"), asyncio.get_running_loop().time()
+        await patch(cluster, "llm", new_image("new:2"))
+        await rolled_with(cluster, witness, 3)
+        assert witness.images == ["new:2"]
+        assert asyncio.get_running_loop().time() - began < 200
+
+
+async def test_a_held_group_below_the_partition_keeps_its_template() -> None:
+    async with groups_cluster() as cluster:
+        await hold_group(cluster, 0, 3)
+        held = uid(cluster, "llm-0")
+        await patch(cluster, "llm", {"spec": {"rolloutStrategy": {"rollingUpdateConfiguration": {"partition": 1}}}})
+        await patch(cluster, "llm", new_image("new:2"))
+        await cluster.settle(quiet=60)
+        assert uid(cluster, "llm-0") == held
+        assert exhausted(cluster)["status"] == "True"
+
+
+async def a_held_group_is_rolled(cluster: Cluster) -> None:
+    async def attempt(act: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            try:
+                await act()
+            except InternalError:
+                await asyncio.sleep(0.5)
+                continue
+            return
+
+    await attempt(lambda: create(cluster, budgeted(maxRestarts=0)))
+    await cluster.until(lambda: settled(cluster, 2))
+    await crash(cluster, "llm-0-1")
+    await cluster.until(lambda: exhausted(cluster).get("status") == "True")
+    await attempt(lambda: patch(cluster, "llm", new_image("new:2")))
+    await cluster.until(lambda: settled(cluster, 2) and images(cluster) == {"new:2"})
+    await cluster.settle(quiet=10)
+    assert update_strategy(cluster)["type"] == "RollingUpdate"
+
+
+@pytest.mark.timeout(600)
+def test_the_operator_may_die_at_any_write_while_a_held_group_is_rolled() -> None:
+    points = crash_at_every_write(
+        lambda: Cluster(parts=("workloads", "scheduler", "operator"), nodes=4, contents=installed("workloads")),
+        "operator",
+        a_held_group_is_rolled,
+        stride=6,
+    )
+    assert points >= 4
+
+
+def another_leader(cluster: Cluster, leader: str, known: set[str]) -> bool:
+    return uid(cluster, leader) not in known and settled(cluster, 2)
+
+
+async def test_evictions_do_not_replace_what_was_kept_of_failures() -> None:
+    async with groups_cluster() as cluster:
+        await create(cluster, budgeted())
+        await cluster.until(lambda: settled(cluster, 2))
+        before = uid(cluster, "llm-1")
+        await crash(cluster, "llm-1-1")
+        await recreated(cluster, before)
+        for name in ("llm-0-1", "llm-0", "llm-0-1"):
+            known = {uid(cluster, "llm-0"), ""}
+            await evict(cluster, name)
+            await cluster.until(partial(another_leader, cluster, "llm-0", known))
+        assert [one["group"] for one in kept(cluster)] == [1]
+
+
+async def test_failures_of_one_namespace_do_not_delay_the_groups_of_others() -> None:
+    async with groups_cluster() as cluster:
+        await cluster.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+        orders = {f"{ORDER}exit-code": "3", f"{ORDER}crashes": "1", f"{ORDER}exit-after": "0s"}
+        failing = budgeted(maxRestarts=0).replicas(60).size(1)
+        template = "spec.leaderWorkerTemplate.workerTemplate.metadata"
+        await create(cluster, failing.but(template, {"annotations": orders}))
+        cluster.faults("operator").slow_down(60, on=lambda request: request.path.endswith("/log"))
+        await cluster.until(lambda: exhausted(cluster).get("status") == "True")
+        began = asyncio.get_running_loop().time()
+        document = lws("small").replicas(3).size(2).namespaced("other")
+        await cluster.client.create(LEADER_WORKER_SETS, document, "other")
+
+        def small() -> bool:
+            found = cluster.find(LEADER_WORKER_SETS, "small", "other")
+            return found is not None and found.get("status", {}).get("readyReplicas") == 3
+
+        await cluster.until(small)
+        assert asyncio.get_running_loop().time() - began < 8
+        await cluster.until(lambda: len(status(cluster).get("restarts", {})) == 60)
+
+
+@pytest.mark.parametrize("policy", ["InPlaceOrRecreate", "InPlaceOnly"])
+async def test_a_change_of_resources_reaches_a_held_group(policy: str) -> None:
+    async with groups_cluster() as cluster:
+        subject = budgeted(maxRestarts=0).replicas(3).workers(template_with_cpu("100m"))
+        await create(cluster, subject.but("spec.rolloutStrategy.resourceUpdatePolicy", policy))
+        await cluster.until(lambda: settled(cluster, 3))
+        await crash(cluster, "llm-0-1")
+        await cluster.until(lambda: exhausted(cluster).get("status") == "True")
+        change = {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": template_with_cpu("200m")["spec"]}}}}
+        await patch(cluster, "llm", change)
+
+        def requests() -> set[str]:
+            return {one["spec"]["containers"][0]["resources"]["requests"]["cpu"] for one in pods(cluster).values()}
+
+        await cluster.until(lambda: settled(cluster, 3) and requests() == {"200m"})
+        assert exhausted(cluster)["status"] == "False"
+
+
+def template_with_cpu(cpu: str) -> JsonObject:
+    return pod().containers({"name": "main", "image": "model:1", "resources": {"requests": {"cpu": cpu}}})
+
+
+async def test_rolls_and_scaling_do_not_count_against_the_budget() -> None:
+    async with groups_cluster() as cluster:
+        await create(cluster, budgeted(maxRestarts=1))
+        await cluster.until(lambda: settled(cluster, 2))
+        await patch(cluster, "llm", new_image("new:2"))
+        await cluster.until(lambda: settled(cluster, 2) and images(cluster) == {"new:2"})
+        for replicas in (4, 1, 2):
+            await patch(cluster, "llm", {"spec": {"replicas": replicas}})
+            await cluster.until(partial(settled, cluster, replicas))
+        assert not status(cluster).get("restarts")
+        assert not kept(cluster)
+
+
+async def test_a_held_group_counts_in_evictions_and_is_named() -> None:
+    async with groups_cluster() as cluster:
+        await create(cluster, guarded(maxRestarts=0))
+        await cluster.until(lambda: settled(cluster, 3))
+        await crash(cluster, "llm-1-1")
+        await cluster.until(lambda: status(cluster).get("disruptionsAllowed") == 0)
+        for name in ("llm-0", "llm-0-1", "llm-2"):
+            with pytest.raises(TooManyRequests, match=r"group 1 \(held, .*kohort restart llm -n default --group 1"):
+                await evict(cluster, name)
+        await evict(cluster, "llm-1-1")
+        await cluster.settle(quiet=30)
+        assert exhausted(cluster)["status"] == "True"
+        await evict(cluster, "llm-1")
+        await cluster.until(lambda: settled(cluster, 3) and status(cluster)["disruptionsAllowed"] == 1)
+        assert exhausted(cluster)["status"] == "False"

@@ -15,6 +15,7 @@ from tests.builders import LeaderWorkerSet
 from tests.groups import pairs
 from tests.groups.bare import pod_group_definition
 from tests.groups.pairs import NAME, NEW, OLD, POOL, RACK, REPLICAS, TEMPLATE, Row
+from tests.installed import installed
 
 from kohort.groups.gang import VOLCANO_POD_GROUPS
 from kohort.groups.leaderworkerset import LeaderWorkerSet as SetView
@@ -50,7 +51,11 @@ async def cluster_for(row: Row) -> AsyncIterator[Cluster]:
     operator = {"operator": lambda manager: register(manager, gang_scheduler=gang)}
     settings: JsonObject = {"topology": {RACK: RACKS}, "start_latency": 2.0}
     async with Cluster(
-        parts=("workloads", "scheduler"), nodes=RACKS, node_settings=settings, extra=operator
+        parts=("workloads", "scheduler"),
+        nodes=RACKS,
+        node_settings=settings,
+        extra=operator,
+        contents=installed("workloads"),
     ) as cluster:
         if gang:
             definition = pod_group_definition("scheduling.volcano.sh", "v1beta1")

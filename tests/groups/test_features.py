@@ -12,6 +12,7 @@ from tests.groups.test_lifecycle import (
     pods,
     settled,
 )
+from tests.installed import installed
 
 from kohort.kube.errors import Forbidden
 from kohort.kube.resources import (
@@ -59,7 +60,10 @@ async def test_claims_of_leaders_and_workers() -> None:
 
 async def test_a_group_keeps_to_one_topology_domain_and_has_it_alone() -> None:
     async with Cluster(
-        parts=("workloads", "scheduler", "operator"), nodes=8, node_settings={"topology": {"rack": 4}}
+        parts=("workloads", "scheduler", "operator"),
+        nodes=8,
+        contents=installed("workloads"),
+        node_settings={"topology": {"rack": 4}},
     ) as cluster:
         await create(cluster, lws("llm").replicas(3).size(2).exclusive("rack"))
         await cluster.until(lambda: settled(cluster, 3))

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from tests.builders import lws
+from tests.installed import installed
 
 from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, PODS, SERVICES, STATEFUL_SETS
 from kohort.objects.json_types import JsonObject
@@ -15,7 +16,9 @@ NAMESPACE = "default"
 
 @asynccontextmanager
 async def groups_cluster() -> AsyncIterator[Cluster]:
-    async with Cluster(parts=("workloads", "scheduler", "operator"), nodes=8) as cluster:
+    async with Cluster(
+        parts=("workloads", "scheduler", "operator"), nodes=8, contents=installed("workloads")
+    ) as cluster:
         yield cluster
 
 

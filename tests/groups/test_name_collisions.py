@@ -78,7 +78,7 @@ async def test_names_that_scaling_makes_too_long_are_refused() -> None:
             await world.cluster.client.patch(LEADER_WORKER_SETS, name, NAMESPACE, body, subresource="scale")
 
 
-async def test_what_nobody_could_refuse_is_told() -> None:
+async def test_a_name_collision_that_was_not_refused_is_reported() -> None:
     async with bare(sample()) as world:
         await world.cluster.client.create(LEADER_WORKER_SETS, lws(f"{NAME}-2"), NAMESPACE)
         await world.cluster.settle(quiet=1)

@@ -8,11 +8,11 @@ from tests.builders import lws
 from tests.groups.test_features import new_image
 from tests.groups.test_lifecycle import create, groups_cluster, images, patch, settled
 
-from kohort.cluster.simulation.annotations import PREFIX
 from kohort.groups.previous_workers import predecessors
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.simulation_labels import PREFIX
 from kohort.testing import Cluster
 
 

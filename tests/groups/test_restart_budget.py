@@ -11,20 +11,16 @@ from kohort.groups.restart_budget import (
     BudgetDecision,
     Delay,
     Exhausted,
-    FailedContainer,
-    GroupRestarts,
     Held,
     Restart,
     RestartBudget,
-    counted,
     decide,
     exhausted_by,
-    exhausted_groups,
-    outdated_groups,
     spend_at_once,
 )
 from kohort.objects.json_types import JsonObject
 from kohort.rules.group_labels import RESTARTS_COUNTED_SINCE
+from kohort.rules.recorded_restarts import FailedContainer, GroupRestarts, counted, exhausted_groups
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 BUDGET = RestartBudget(max_restarts=3, window_seconds=600, backoff_seconds=10, max_backoff_seconds=40)
@@ -124,14 +120,6 @@ def test_what_counts_is_forgotten_with_another_template_or_by_a_user() -> None:
 def test_records_that_cannot_be_read_count_as_none() -> None:
     assert counted({"1": {"inARow": "many"}}, {}, 1, "r1") == GroupRestarts()
     assert len(counted(stored(restarted(0)), {RESTARTS_COUNTED_SINCE: "yesterday"}, 1, "r1").times) == 1
-
-
-def test_outdated_records() -> None:
-    status: dict[str, JsonObject] = {"0": {"revision": "r1"}, "1": {"revision": "r1"}, "5": {"revision": "r1"}}
-    leaders = {0: ("a", "r2"), 1: ("b", "r1")}
-    assert outdated_groups(status, leaders, 2, has_budget=True) == ["0", "5"]
-    assert outdated_groups(status, leaders, 6, has_budget=True) == ["0"]
-    assert outdated_groups(status, leaders, 6, has_budget=False) == ["0", "1", "5"]
 
 
 @given(

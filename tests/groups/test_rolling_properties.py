@@ -71,7 +71,7 @@ class Model:
         ready = sum(group.ready for group in self.groups)
         self._act()
         left = sum(group.ready for group in self.groups)
-        if before.replicas <= most:  # what a user takes away by allowing fewer groups is no part of the promise
+        if before.replicas <= most:  # what a user takes away by allowing fewer groups is not part of the promise
             floor = min(subject.replicas - subject.unavailable, ready)
             assert left >= floor, f"{ready} ready groups, {left} left, {floor} promised: {states} {before} {plan}"
 

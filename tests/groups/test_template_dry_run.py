@@ -4,7 +4,7 @@ with a pod is what the API server of Kubernetes says about a StatefulSet with th
 import pytest
 from tests.groups.test_lifecycle import groups_cluster
 
-from kohort.groups.template_dry_run import errors_at_set_fields, trials
+from kohort.groups.template_dry_run import dry_runs, errors_at_set_fields
 from kohort.kube import errors
 from kohort.kube.errors import Forbidden, StatusCause
 from kohort.kube.http import Request
@@ -25,7 +25,7 @@ def group_set(size: int = 2, **templates: Json) -> JsonObject:
 
 
 def asked(new: JsonObject, old: JsonObject | None = None) -> list[str]:
-    return [dict(trial.places)["spec.template"].removeprefix(f"{ROOT}.") for trial in trials(new, old)]
+    return [dict(dry_run.places)["spec.template"].removeprefix(f"{ROOT}.") for dry_run in dry_runs(new, old)]
 
 
 def test_every_template_that_is_used_is_tried_once() -> None:
@@ -44,14 +44,14 @@ def test_of_an_update_only_what_changed() -> None:
 
 
 def test_what_is_said_about_a_stateful_set_is_said_about_the_set() -> None:
-    (trial,) = trials(group_set(), None)
+    (dry_run,) = dry_runs(group_set(), None)
     causes = [
         StatusCause(reason="FieldValueRequired", message="Required value", field="spec.template.spec.containers"),
         StatusCause(reason="FieldValueInvalid", message="no", field="spec.volumeClaimTemplates[0].spec"),
         StatusCause(reason="FieldValueInvalid", message="no", field="spec.templates"),
         StatusCause(reason="FieldValueInvalid", message="no", field="metadata.name"),
     ]
-    assert [error.field for error in errors_at_set_fields(trial, causes)] == [
+    assert [error.field for error in errors_at_set_fields(dry_run, causes)] == [
         f"{ROOT}.workerTemplate.spec.containers",
         f"{ROOT}.volumeClaimTemplates[0].spec",
     ]
@@ -107,7 +107,7 @@ def asks(request: Request) -> bool:
 async def test_nothing_else_is_a_reason_to_refuse_a_set() -> None:
     """Not what others say about StatefulSets, and not a server that fails."""
     async with groups_cluster() as cluster:
-        for problem in (errors.forbidden("statefulsets", "trial", "exceeded quota"), errors.internal("no answer")):
+        for problem in (errors.forbidden("statefulsets", "dry_run", "exceeded quota"), errors.internal("no answer")):
             cluster.faults("operator").refuse(problem, on=asks, times=1)
             subject = group_set(workerTemplate=pod(ports=[{"containerPort": 70000}]))
             await cluster.client.create(LEADER_WORKER_SETS, subject, "default", dry_run=True)
@@ -150,7 +150,9 @@ async def test_templates_that_mount_claims_can_be_created_and_edited(leader: Jso
 
 def test_claims_that_were_there_before_are_no_reason_to_refuse_another_change() -> None:
     before = group_set(workerTemplate=pod(volumeMounts=MOUNT), volumeClaimTemplates=[CLAIM])
-    (trial,) = trials(group_set(workerTemplate=pod(volumeMounts=MOUNT, tty=True), volumeClaimTemplates=[CLAIM]), before)
+    (dry_run,) = dry_runs(
+        group_set(workerTemplate=pod(volumeMounts=MOUNT, tty=True), volumeClaimTemplates=[CLAIM]), before
+    )
     cause = StatusCause(reason="FieldValueRequired", message="no", field="spec.volumeClaimTemplates[0].spec")
-    assert trial.stateful_set["spec"]["volumeClaimTemplates"] == [CLAIM]
-    assert errors_at_set_fields(trial, [cause]) == []
+    assert dry_run.stateful_set["spec"]["volumeClaimTemplates"] == [CLAIM]
+    assert errors_at_set_fields(dry_run, [cause]) == []

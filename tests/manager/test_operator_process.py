@@ -91,7 +91,7 @@ async def test_one_that_is_asked_to_stop_is_not_ready_any_more() -> None:
         await running
 
 
-async def test_an_installed_operator_is_not_displaced_by_one_that_somebody_starts_by_hand() -> None:
+async def test_an_operator_started_by_hand_does_not_displace_an_installed_one() -> None:
     async with cluster_with_definitions() as cluster:
         installed = operator.webhooks(Address(b"", service=(SPACE, "lws-webhook-service")), rollouts=False)
         for one in installed:

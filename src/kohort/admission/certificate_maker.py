@@ -14,6 +14,7 @@ import msgspec
 
 from kohort.admission.certificate_bundle import Bundle
 from kohort.kube.log import Log
+from kohort.rules.python_command import python_command
 
 _log = Log(module="kohort.admission.certificate_maker")
 
@@ -67,9 +68,7 @@ async def _ask(task: _Task) -> bytes:
     """The answer of the subprocess; empty when it could not be started or failed."""
     pipe = asyncio.subprocess.PIPE
     try:
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", __name__, stdin=pipe, stdout=pipe, stderr=pipe
-        )
+        child = await asyncio.create_subprocess_exec(*python_command(__name__), stdin=pipe, stdout=pipe, stderr=pipe)
         answer, complaint = await child.communicate(msgspec.json.encode(task))
     except OSError as problem:
         _log.warning("certificates are made in this process", problem=str(problem))

@@ -7,12 +7,13 @@ the wrong value and not all at once. The validating webhook checks again, becaus
 
 from typing import Final
 
-from kohort.admission.reviews import Endpoints, Refused, inquiring, mutating, mutating_after, validating
+from kohort.admission.reviews import Endpoints, Refused, mutating, mutating_async, validating, validating_async
 from kohort.groups import messages
 from kohort.groups.caches import GroupCache
 from kohort.groups.defaulting import defaulted
 from kohort.groups.disruption_budget import EvictionRefused
 from kohort.groups.evictions import BudgetBusy, EvictionAnswer, answer_eviction
+from kohort.groups.failed_pod_backoff import held
 from kohort.groups.gang import GangProvider
 from kohort.groups.gang_schedulers import provider_named
 from kohort.groups.leaderworkerset import LeaderWorkerSet
@@ -52,8 +53,8 @@ class GroupWebhooks:
     def endpoints(self) -> Endpoints:
         return {
             MUTATE_SET: mutating(self._set),
-            VALIDATE_SET: inquiring(self._all_errors),
-            MUTATE_POD: mutating_after(self._pod),
+            VALIDATE_SET: validating_async(self._all_errors),
+            MUTATE_POD: mutating_async(self._pod),
             VALIDATE_POD: validating(lambda _: []),
             VALIDATE_EVICTION: self._eviction,
         }
@@ -62,8 +63,12 @@ class GroupWebhooks:
         pod = _mutated_pod(request, gang=self._gang)
         if self.cache is None or self.client is None:
             return pod
-        name = (pod["metadata"].get("labels") or {}).get(group_labels.NAME, "")
-        group_set = self.cache.sets.get(Key(_namespace(request), name))
+        labels = pod["metadata"].get("labels") or {}
+        key = Key(_namespace(request), pod["metadata"].get("name") or "")
+        hold = self.cache.failed_pods.hold(key, labels.get(group_labels.REVISION, ""))
+        if hold is not None and not request.get("dryRun"):
+            pod = held(pod, hold)
+        group_set = self.cache.sets.get(Key(key.namespace, labels.get(group_labels.NAME, "")))
         if group_set is None or not prefers_previous_nodes(group_set.metadata.annotations):
             return pod
         return await with_previous_node(self.client, group_set, pod)

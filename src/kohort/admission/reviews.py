@@ -17,10 +17,10 @@ from kohort.objects.json_types import JsonObject
 
 Mutate = Callable[[JsonObject], JsonObject]
 """From a request to the object that should be stored. Raises Refused."""
-MutateAfter = Callable[[JsonObject], Awaitable[JsonObject]]
+MutateAsync = Callable[[JsonObject], Awaitable[JsonObject]]
 """As Mutate, for changes that depend on requests."""
 Validate = Callable[[JsonObject], list[FieldError]]
-Inquire = Callable[[JsonObject], Awaitable[list[FieldError]]]
+ValidateAsync = Callable[[JsonObject], Awaitable[list[FieldError]]]
 """As Validate, for checks that make requests."""
 
 
@@ -51,7 +51,7 @@ def mutating(handler: Mutate) -> Callable[[JsonObject], JsonObject]:
     return answer
 
 
-def mutating_after(handler: MutateAfter) -> Callable[[JsonObject], Awaitable[JsonObject]]:
+def mutating_async(handler: MutateAsync) -> Callable[[JsonObject], Awaitable[JsonObject]]:
     """As `mutating`, for handlers that make requests."""
 
     async def answer(request: JsonObject) -> JsonObject:
@@ -75,7 +75,7 @@ def validating(handler: Validate) -> Callable[[JsonObject], JsonObject]:
     return answer
 
 
-def inquiring(handler: Inquire) -> Callable[[JsonObject], Awaitable[JsonObject]]:
+def validating_async(handler: ValidateAsync) -> Callable[[JsonObject], Awaitable[JsonObject]]:
     async def answer(request: JsonObject) -> JsonObject:
         found = await handler(request)
         return _denied(request, Refused.because_of(found)) if found else {"allowed": True}

@@ -16,12 +16,16 @@ import msgspec
 from kohort.admission.jsondiff import operations
 from kohort.admission.reviews import Endpoints
 from kohort.kube.errors import ApiError
-from kohort.kube.resources import Key
+from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, STATEFUL_SETS, Key
+from kohort.objects import field_errors
 from kohort.objects.field_errors import FieldError, listed
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import OwnerReference
 from kohort.rollouts import v1alpha1_checks, validation, version_conversion
 from kohort.rollouts.action_result import Problem
+from kohort.rollouts.analysis.analysis_rules import InvalidAnalysis, parse_plan
+from kohort.rollouts.analysis.analysis_types import ReleaseAnalysis
+from kohort.rollouts.analysis_control.judgements import judgement_of, unjudged
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.feature_gates import Features, keeps_hold
 from kohort.rollouts.rollout_types import Rollout, WorkloadRef
@@ -32,12 +36,15 @@ from kohort.rollouts.workloads.update_admission import (
     AdmissionDecision,
     admit_deployment,
     admit_group_set,
+    admit_stateful_set,
 )
 from kohort.rules import group_labels, rollout_labels
 
 MUTATE_SET: Final = "/mutate-rollouts-leaderworkerset-x-k8s-io-v1-leaderworkerset"
 MUTATE_DEPLOYMENT: Final = "/mutate-apps-v1-deployment"
+MUTATE_STATEFUL_SET: Final = "/mutate-apps-v1-statefulset"
 VALIDATE_ROLLOUT: Final = "/validate-rollouts-kruise-io-rollout"
+VALIDATE_ANALYSIS: Final = "/validate-kohort-dev-v1alpha1-releaseanalysis"
 CONVERT: Final = "/convert"
 MUTATING: Final = "kruise-rollout-mutating-webhook-configuration"
 VALIDATING: Final = "kruise-rollout-validating-webhook-configuration"
@@ -64,7 +71,11 @@ class RolloutWebhooks:
             MUTATE_DEPLOYMENT: self._known(
                 lambda request, cache: _workload(request, cache, _deployment_context, admit_deployment)
             ),
+            MUTATE_STATEFUL_SET: self._known(
+                lambda request, cache: _workload(request, cache, _stateful_set_context, admit_stateful_set)
+            ),
             VALIDATE_ROLLOUT: self._rollout,
+            VALIDATE_ANALYSIS: self._known(_analysis),
             CONVERT: convert,
         }
 
@@ -114,7 +125,7 @@ def _workload(
 def _set_context(old: JsonObject, cache: RolloutCache) -> AdmissionContext:
     metadata = old["metadata"]
     key = Key(metadata["namespace"], metadata["name"])
-    ref = WorkloadRef("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", key.name)
+    ref = WorkloadRef.to(LEADER_WORKER_SETS, key.name)
     rollout = cache.rollout_for(key.namespace, ref)
     return AdmissionContext(rollout, cache.live_hash(key), _tokens(old, ref, cache))
 
@@ -122,11 +133,18 @@ def _set_context(old: JsonObject, cache: RolloutCache) -> AdmissionContext:
 def _deployment_context(old: JsonObject, cache: RolloutCache) -> AdmissionContext:
     metadata = old["metadata"]
     key = Key(metadata["namespace"], metadata["name"])
-    ref = WorkloadRef("apps/v1", "Deployment", key.name)
+    ref = WorkloadRef.to(DEPLOYMENTS, key.name)
     active = deployment_hold.active(cache.replica_sets_of(metadata.get("uid", "")))
     live = active[0].metadata.labels.get(rollout_labels.TEMPLATE_HASH, "") if active else ""
     present = tuple(deployment_hold.revision_of(one.spec.template) for one in active)
     return AdmissionContext(cache.rollout_for(key.namespace, ref), live, _tokens(old, ref, cache), present)
+
+
+def _stateful_set_context(old: JsonObject, cache: RolloutCache) -> AdmissionContext:
+    metadata = old["metadata"]
+    ref = WorkloadRef.to(STATEFUL_SETS, metadata["name"])
+    live = (old.get("status") or {}).get("currentRevision", "")
+    return AdmissionContext(cache.rollout_for(metadata["namespace"], ref), live, _tokens(old, ref, cache))
 
 
 def _tokens(old: JsonObject, ref: WorkloadRef, cache: RolloutCache) -> frozenset[str]:
@@ -182,19 +200,32 @@ def _judged(request: JsonObject, cache: RolloutCache, features: Features) -> _Re
         return _Review(_denied(400, "BadRequest", str(problem)))
     others = cache.rollouts.list(new.metadata.namespace)
     if old is None:
-        found = validation.create_errors(new, others)
+        found = [*validation.create_errors(new, others), *_part_of_a_set(new, cache)]
     elif new.metadata.deleting:
         found = []
     else:
         found = validation.update_errors(new, old, others, steps_may_change=older)
     if found:
         return _Review(_denied(422, "Invalid", _invalid_message(new.metadata.name, found)))
-    warnings = validation.warnings(new, _replicas(new, cache))
+    judgement = judgement_of(new, cache)
+    unusable = [judgement.problem] if judgement is not None and judgement.problem else []
+    warnings = unusable + validation.warnings(new, cache.replicas_of(new.metadata.namespace, new.spec.workload_ref))
     if old is not None and new.spec.disabled and not old.spec.disabled:
         warnings += filter(None, (validation.ending_warning(old, "disabled", keeps_hold=keeps_hold(new, features)),))
     names_others = not new.metadata.deleting and (old is None or new.spec != old.spec)
     answer = {**_ALLOWED, **({"warnings": warnings} if warnings else {})}
     return _Review(answer, new if names_others and not new.spec.disabled else None)
+
+
+def _part_of_a_set(rollout: Rollout, cache: RolloutCache) -> list[FieldError]:
+    """A StatefulSet of a LeaderWorkerSet follows its set, and cannot be released by itself."""
+    ref = rollout.spec.workload_ref
+    owned = cache.leader_sets.get(Key(rollout.metadata.namespace, ref.name)) if ref.is_stateful_set else None
+    if owned is None:
+        return []
+    name = owned.metadata.labels.get(group_labels.NAME, "")
+    text = f"StatefulSet {ref.name} is part of LeaderWorkerSet {name}: name the LeaderWorkerSet"
+    return [field_errors.invalid("Spec.ObjectRef.WorkloadRef", ref.name, text)]
 
 
 def _deleted(stored: JsonObject | None, features: Features) -> JsonObject:
@@ -211,13 +242,13 @@ def _deleted(stored: JsonObject | None, features: Features) -> JsonObject:
 
 async def _unresolved(rollout: Rollout, cache: RolloutCache, traffic: Traffic) -> list[str]:
     """What the Rollout names and cannot be used now. It may come later, so nothing is refused; and a cluster that does
-    not answer in time is no reason to keep anyone waiting."""
+    not answer in time does not delay the request."""
     ref = rollout.spec.workload_ref
     request = TrafficRequest(
         namespace=rollout.metadata.namespace,
         owner=rollout.owner_reference(),
         refs=rollout.strategy.traffic_routings,
-        selectors=Selectors(group_labels.REVISION if ref.is_group_set else rollout_labels.TEMPLATE_HASH),
+        selectors=Selectors(_revision_key(ref)),
         serving=_serving(rollout, cache),
     )
     try:
@@ -229,22 +260,46 @@ async def _unresolved(rollout: Rollout, cache: RolloutCache, traffic: Traffic) -
     return [*problems, *(event.message for event in found.events if event.warning)]
 
 
+def _revision_key(ref: WorkloadRef) -> str:
+    if ref.is_group_set:
+        return group_labels.REVISION
+    return rollout_labels.REVISION_HASH if ref.is_stateful_set else rollout_labels.TEMPLATE_HASH
+
+
 def _serving(rollout: Rollout, cache: RolloutCache) -> ServingPods | None:
     key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
     if rollout.spec.workload_ref.is_group_set:
         found = cache.sets.get(key)
         return serving_pods.of_group_set(found) if found is not None else None
+    if rollout.spec.workload_ref.is_stateful_set:
+        stateful_set = cache.stateful_sets.get(key)
+        return serving_pods.of_stateful_set(stateful_set) if stateful_set is not None else None
     deployment = cache.deployments.get(key)
     return serving_pods.of_deployment(deployment) if deployment is not None else None
 
 
-def _replicas(rollout: Rollout, cache: RolloutCache) -> int | None:
-    key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
-    if rollout.spec.workload_ref.is_group_set:
-        found = cache.sets.get(key)
-        return found.replicas if found is not None else None
-    deployment = cache.deployments.get(key)
-    return deployment.spec.replicas if deployment is not None else None
+# Analyses
+
+
+def _analysis(request: JsonObject, cache: RolloutCache) -> JsonObject:
+    """A ReleaseAnalysis that cannot be used is refused, in the words in which a release would say so. One that is
+    stored already can be labelled and deleted."""
+    document, stored = request.get("object"), request.get("oldObject") or {}
+    if document is None or request.get("subResource") or document["metadata"].get("deletionTimestamp"):
+        return _ALLOWED
+    if document.get("spec") == stored.get("spec"):
+        return _ALLOWED
+    metadata = document["metadata"]
+    prefix = f'ReleaseAnalysis.kohort.dev "{metadata.get("name", "")}" is invalid: '
+    try:
+        analysis = msgspec.convert(document, ReleaseAnalysis)
+        plan = parse_plan(analysis.spec)
+    except msgspec.ValidationError as problem:
+        return _denied(400, "BadRequest", f"not a ReleaseAnalysis: {problem}")
+    except InvalidAnalysis as problem:
+        return _denied(422, "Invalid", f"{prefix}{problem}")
+    found = unjudged(plan, analysis, cache)
+    return _denied(422, "Invalid", f"{prefix}{'; '.join(found)}") if found else _ALLOWED
 
 
 def _invalid_message(name: str, found: list[FieldError]) -> str:

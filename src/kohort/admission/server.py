@@ -11,6 +11,7 @@ from aiohttp import web
 from kohort.admission.certificate_bundle import Bundle
 from kohort.admission.metrics import WebhookMetrics
 from kohort.admission.reviews import Endpoints, review
+from kohort.admission.webhook_configurations import TIMEOUT_SECONDS
 from kohort.kube.log import Log
 
 _log = Log(logger="kohort.admission")
@@ -51,7 +52,9 @@ class WebhookServer:
         """Listen; returns the port."""
         application = web.Application(client_max_size=_MAX_BODY)
         application.router.add_post("/{path:.*}", self._answer)
-        self._runner = web.AppRunner(application, access_log=None, handle_signals=False)
+        self._runner = web.AppRunner(
+            application, access_log=None, handle_signals=False, shutdown_timeout=TIMEOUT_SECONDS
+        )
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port, ssl_context=self._tls, backlog=1024)
         await site.start()

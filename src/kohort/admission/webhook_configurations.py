@@ -14,11 +14,15 @@ from kohort.admission import rollout_webhooks as releases
 from kohort.kube.resources import (
     BATCH_RELEASES,
     CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    LEADER_WORKER_SETS,
     MUTATING_WEBHOOKS,
+    RELEASE_ANALYSES,
     ROLLOUTS,
     VALIDATING_WEBHOOKS,
     Resource,
 )
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels, rollout_labels
 
@@ -83,12 +87,24 @@ def names(*, rollouts: bool = True) -> list[tuple[Resource, str]]:
 def _rollout_configurations(address: Address) -> list[JsonObject]:
     guarded = {"matchExpressions": [{"key": rollout_labels.WORKLOAD_TYPE, "operator": "Exists"}]}
     held = []
-    for name, path, group, resource in (
-        ("mdeployment.kb.io", releases.MUTATE_DEPLOYMENT, "apps", "deployments"),
-        ("mleaderworkerset.rollouts.kruise.io", releases.MUTATE_SET, "leaderworkerset.x-k8s.io", "leaderworkersets"),
+    for name, path, resource in (
+        ("mdeployment.kb.io", releases.MUTATE_DEPLOYMENT, DEPLOYMENTS),
+        ("mleaderworkerset.rollouts.kruise.io", releases.MUTATE_SET, LEADER_WORKER_SETS),
     ):
-        rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": [resource]}
+        rule = {
+            "apiGroups": [resource.group],
+            "apiVersions": [resource.version],
+            "operations": ["UPDATE"],
+            "resources": [resource.plural],
+        }
         held.append({**_hook(address, name, path, rule), "objectSelector": guarded})
+    # The StatefulSets of a LeaderWorkerSet carry the labels of their set, and are held by it.
+    of_users = {
+        "matchExpressions": [*guarded["matchExpressions"], {"key": group_labels.NAME, "operator": "DoesNotExist"}]
+    }
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["statefulsets"]}
+    hook = _hook(address, "mstatefulset.kb.io", releases.MUTATE_STATEFUL_SET, rule)
+    held.append({**hook, "objectSelector": of_users})
     rule = {
         "apiGroups": [rollout_labels.GROUP],
         "apiVersions": ["v1alpha1", "v1beta1"],
@@ -99,9 +115,18 @@ def _rollout_configurations(address: Address) -> list[JsonObject]:
     # Only to warn of what becomes of a release: without an operator, Rollouts can be deleted all the same.
     warned = _hook(address, "drollout.kb.io", releases.VALIDATE_ROLLOUT, {**rule, "operations": ["DELETE"]})
     warned |= {"failurePolicy": "Ignore"}
+    rule = {
+        "apiGroups": [RELEASE_ANALYSES.group],
+        "apiVersions": [RELEASE_ANALYSES.version],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [RELEASE_ANALYSES.plural],
+    }
+    # Without an operator an invalid one is stored, and holds the release that names it at its beginning.
+    judged = _hook(address, "vreleaseanalysis.kohort.dev", releases.VALIDATE_ANALYSIS, rule)
+    judged |= {"failurePolicy": "Ignore"}
     return [
         _configuration("MutatingWebhookConfiguration", releases.MUTATING, held),
-        _configuration("ValidatingWebhookConfiguration", releases.VALIDATING, [checked, warned]),
+        _configuration("ValidatingWebhookConfiguration", releases.VALIDATING, [checked, warned, judged]),
     ]
 
 
@@ -130,15 +155,15 @@ def _hook(address: Address, name: str, path: str, rule: JsonObject) -> JsonObjec
 
 
 def _namespace(operator: str, *values: str) -> JsonObject:
-    return {"key": "kubernetes.io/metadata.name", "operator": operator, "values": [*values]}
+    return {"key": well_known_names.NAMESPACE_NAME, "operator": operator, "values": [*values]}
 
 
 def _set_hook(address: Address, name: str, path: str) -> JsonObject:
     rule = {
-        "apiGroups": ["leaderworkerset.x-k8s.io"],
-        "apiVersions": ["v1"],
+        "apiGroups": [LEADER_WORKER_SETS.group],
+        "apiVersions": [LEADER_WORKER_SETS.version],
         "operations": ["CREATE", "UPDATE"],
-        "resources": ["leaderworkersets"],
+        "resources": [LEADER_WORKER_SETS.plural],
     }
     return _hook(address, name, path, rule)
 

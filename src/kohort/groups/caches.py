@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from kohort.groups.failed_pod_backoff import FailedPods
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision
 from kohort.kube.informer import Informer
@@ -28,7 +29,7 @@ from kohort.objects.core import Pod
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 from kohort.rules import group_labels
-from kohort.rules.group_identity import is_leader, leads_group
+from kohort.rules.group_identity import group_index, has_place_in_group, is_leader, leads_group
 
 BY_SET: Final = "set"
 BY_GROUP: Final = "group"
@@ -73,9 +74,11 @@ def by_set(obj: Member) -> Iterable[str]:
 
 
 def by_group(obj: Member) -> Iterable[str]:
-    labels = obj.metadata.labels
-    name, index = labels.get(group_labels.NAME), labels.get(group_labels.GROUP_INDEX)
-    return (f"{obj.metadata.namespace}/{name}/{index}",) if name and index else ()
+    """The group of a pod. A pod whose name does not fit its labels has none, whatever they say."""
+    metadata = obj.metadata
+    if not has_place_in_group(metadata.name, metadata.labels):
+        return ()
+    return (f"{metadata.namespace}/{metadata.labels[group_labels.NAME]}/{group_index(metadata.labels)}",)
 
 
 def by_set_of_leader(pod: Pod) -> Iterable[str]:
@@ -102,6 +105,8 @@ class GroupCache:
             label_selector=group_labels.NAME,
             indexes={BY_GROUP: by_group, LEADERS: by_set_of_leader},
         )
+        self.failed_pods = FailedPods()
+        self.pods.on_change(self.failed_pods.saw)
         self.services = manager.informer(SERVICES, GroupService, label_selector=group_labels.NAME)
         self.leader_budgets = manager.informer(POD_DISRUPTION_BUDGETS, LeaderBudget, label_selector=group_labels.NAME)
         self.revisions = manager.informer(
@@ -109,7 +114,7 @@ class GroupCache:
         )
 
     def leaders(self, key: Key) -> dict[int, Pod]:
-        """The leader pods of a set by group index. A pod whose index does not fit its name is no leader of ours."""
+        """The leader pods of a set by group index. A pod whose index does not fit its name is not a leader of ours."""
         found: dict[int, Pod] = {}
         for pod in self.pods.by_index(LEADERS, str(key)):
             index = leads_group(key.name, pod.metadata.name, pod.metadata.labels)

@@ -18,9 +18,14 @@ Labels = Mapping[str, str]
 
 
 def leader_stateful_set(
-    group_set: LeaderWorkerSet, revision: str, plan: RollPlan, existing: JsonObject | None = None
+    group_set: LeaderWorkerSet,
+    revision: str,
+    plan: RollPlan,
+    existing: JsonObject | None = None,
+    *,
+    on_delete: bool = False,
 ) -> JsonObject:
-    """What is applied under the field manager `lws`.
+    """What is applied under the field manager `lws`. `on_delete`: it shall replace no pod by itself (`early_rolls`).
 
     The claims of an existing StatefulSet cannot change, and another implementation may have written fewer of their
     fields than we would: they are sent back as they are.
@@ -34,7 +39,9 @@ def leader_stateful_set(
         "replicas": plan.replicas,
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": {group_labels.NAME: name, group_labels.WORKER_INDEX: group_labels.LEADER}},
-        "updateStrategy": {
+        "updateStrategy": {"type": "OnDelete"}
+        if on_delete
+        else {
             "type": strategy.get("type") or "RollingUpdate",
             "rollingUpdate": {"partition": plan.partition, "maxUnavailable": unavailable},
         },

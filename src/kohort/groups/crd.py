@@ -5,17 +5,20 @@ is away.
 """
 
 import copy
+from functools import cache
 from typing import Final
 
 from kohort.groups.disruption_budget import DisruptedBy
 from kohort.groups.field_descriptions import MEANINGS
 from kohort.groups.restart_budget import LONGEST_DELAY_TOO_SHORT, LONGEST_HISTORY
+from kohort.kube.resources import LEADER_WORKER_SETS
+from kohort.objects import well_known_names
 from kohort.objects.crd_schema import schema_of
 from kohort.objects.int_or_string import LARGEST, PERCENT_WRONG
 from kohort.objects.json_types import JsonObject
 from kohort.objects.schema_keywords import INT_OR_STRING, described, enum, int32, rule, shape
 
-NAME: Final = "leaderworkersets.leaderworkerset.x-k8s.io"
+NAME: Final = LEADER_WORKER_SETS.qualified
 _QUALIFIED: Final = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
     r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
@@ -31,10 +34,10 @@ def definition() -> JsonObject:
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": NAME,
-            "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/lws"},
+            "annotations": {well_known_names.API_APPROVED: "https://github.com/kubernetes-sigs/lws"},
         },
         "spec": {
-            "group": "leaderworkerset.x-k8s.io",
+            "group": LEADER_WORKER_SETS.group,
             "names": {
                 "kind": "LeaderWorkerSet",
                 "listKind": "LeaderWorkerSetList",
@@ -62,7 +65,7 @@ def definition() -> JsonObject:
                             "labelSelectorPath": ".status.hpaPodSelector",
                         },
                     },
-                    "schema": {"openAPIV3Schema": described(_root(), MEANINGS)},
+                    "schema": {"openAPIV3Schema": _schema()},
                 }
             ],
         },
@@ -72,6 +75,12 @@ def definition() -> JsonObject:
 def _column(name: str, type: str, path: str, text: str = "") -> JsonObject:
     column: JsonObject = {"name": name, "type": type, "jsonPath": path}
     return {**column, "description": text} if text else column
+
+
+@cache
+def _schema() -> JsonObject:
+    """Made once, since it is large: for reading only."""
+    return described(_root(), MEANINGS)
 
 
 def _root() -> JsonObject:
@@ -189,30 +198,6 @@ def _amount_rules(field: str) -> tuple[JsonObject, ...]:
 def _template() -> JsonObject:
     pod = copy.deepcopy(schema_of("io.k8s.api.core.v1.PodTemplateSpec"))
     claim = copy.deepcopy(schema_of("io.k8s.api.core.v1.PersistentVolumeClaim"))
-    subgroups = shape(
-        {
-            "subGroupSize": int32(),
-            "subGroupPolicyType": enum("LeaderWorker", "LeaderExcluded", default="LeaderWorker"),
-        },
-        rules=(
-            _same("subGroupSize"),
-            rule(
-                "has(self.subGroupSize)",
-                "subGroupPolicy needs the number of pods in a subgroup",
-                fieldPath=".subGroupSize",
-                reason="FieldValueRequired",
-            ),
-            rule(
-                "!has(self.subGroupSize) || self.subGroupSize >= 1",
-                "subGroupSize must be equal or greater than 1",
-                fieldPath=".subGroupSize",
-            ),
-        ),
-    )
-    toleration = shape(
-        {"key": {"type": "string"}, "effect": enum("NoSchedule", "PreferNoSchedule", "NoExecute")},
-        required=("key", "effect"),
-    )
     retention = shape({"whenDeleted": enum("Retain", "Delete"), "whenScaled": enum("Retain", "Delete")})
     return shape(
         {
@@ -228,10 +213,8 @@ def _template() -> JsonObject:
             ),
             "resizePolicy": enum("None", "Recreate"),
             "restartBudget": _restart_budget(),
-            "subGroupPolicy": subgroups,
-            "schedulingPolicy": shape(
-                {"replicaUniqueNodeSelector": {"type": "string"}, "replicaUniqueToleration": toleration}
-            ),
+            "subGroupPolicy": _subgroup_policy(),
+            "schedulingPolicy": _scheduling_policy(),
             "volumeClaimTemplates": {"type": "array", "items": claim},
             "persistentVolumeClaimRetentionPolicy": retention,
         },
@@ -251,6 +234,37 @@ def _template() -> JsonObject:
             ),
         ),
     )
+
+
+def _subgroup_policy() -> JsonObject:
+    return shape(
+        {
+            "subGroupSize": int32(),
+            "subGroupPolicyType": enum("LeaderWorker", "LeaderExcluded", default="LeaderWorker"),
+        },
+        rules=(
+            _same("subGroupSize"),
+            rule(
+                "has(self.subGroupSize)",
+                "subGroupPolicy needs the number of pods in a subgroup",
+                fieldPath=".subGroupSize",
+                reason="FieldValueRequired",
+            ),
+            rule(
+                "!has(self.subGroupSize) || self.subGroupSize >= 1",
+                "subGroupSize must be equal or greater than 1",
+                fieldPath=".subGroupSize",
+            ),
+        ),
+    )
+
+
+def _scheduling_policy() -> JsonObject:
+    toleration = shape(
+        {"key": {"type": "string"}, "effect": enum("NoSchedule", "PreferNoSchedule", "NoExecute")},
+        required=("key", "effect"),
+    )
+    return shape({"replicaUniqueNodeSelector": {"type": "string"}, "replicaUniqueToleration": toleration})
 
 
 def _restart_budget() -> JsonObject:
@@ -331,6 +345,7 @@ def _restarts_status() -> JsonObject:
         }
     )
     exhausted = shape({"leader": {"type": "string"}, "at": time, "restarts": int32(), "failed": failed})
+    due = shape({"leader": {"type": "string"}, "at": time, "inARow": int32(), "failed": failed})
     restarts = shape(
         {
             "revision": {"type": "string"},
@@ -339,6 +354,7 @@ def _restarts_status() -> JsonObject:
             "last": time,
             "times": {"type": "array", "items": time, "maxItems": LONGEST_HISTORY},
             "exhausted": exhausted,
+            "due": due,
         }
     )
     return {"type": "object", "additionalProperties": restarts}

@@ -5,6 +5,8 @@ groups where one would do. Here a group is away when one of these holds:
 
 | reason | a group of the wanted ones |
 |---|---|
+| HELD | is not recreated any more: its budget of restarts is used up |
+| RESTART_DUE | has failed, and waits to be recreated |
 | NOT_READY | does not exist, or is not ready |
 | ROLLING | is ready, and the roll has reached it: its StatefulSet replaces it any moment |
 | EVICTED | is ready, and the eviction of one of its pods was allowed a moment ago |
@@ -31,7 +33,7 @@ import msgspec
 from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
-from kohort.rules.group_state import GroupState
+from kohort.rules.group_state import GroupState, RestartState
 
 NOTE_SECONDS: Final = 30.0
 """For which a note in the status counts."""
@@ -60,6 +62,8 @@ class DisruptedGroup(View, frozen=True):
 
 
 class AwayReason(StrEnum):
+    HELD = "held, after it used up its budget of restarts"
+    RESTART_DUE = "failed, and waiting to be restarted"
     NOT_READY = "not ready"
     ROLLING = "being rolled"
     EVICTED = "being evicted"
@@ -89,12 +93,21 @@ def groups_away(
     for index in range(replicas):
         state = states.get(index)
         if state is None or not state.ready:
-            found[index] = AwayReason.NOT_READY
+            found[index] = _why_not_ready(state)
         elif not state.updated and index >= roll_partition:
             found[index] = AwayReason.ROLLING
         elif index in notes:
             found[index] = AwayReason.EVICTED if notes[index].by is DisruptedBy.EVICTION else AwayReason.ROLLING
     return found
+
+
+def _why_not_ready(state: GroupState | None) -> AwayReason:
+    match state.restart if state is not None else None:
+        case RestartState.HELD:
+            return AwayReason.HELD
+        case RestartState.DUE:
+            return AwayReason.RESTART_DUE
+    return AwayReason.NOT_READY
 
 
 def decide_eviction(group: int, away: Mapping[int, AwayReason], limit: int) -> EvictionDecision:
@@ -103,8 +116,9 @@ def decide_eviction(group: int, away: Mapping[int, AwayReason], limit: int) -> E
     return EvictionAllowed(noted=True) if len(away) < limit else EvictionRefused(limit, away)
 
 
-def disruptions_allowed(away: Mapping[int, AwayReason], limit: int) -> int:
-    return max(0, limit - len(away))
+def disruptions_allowed(away: Mapping[int, AwayReason], limit: int, replicas: int) -> int:
+    """How many groups evictions may take now: no more than there are."""
+    return max(0, min(limit, replicas) - len(away))
 
 
 def valid_notes(

@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.rules.group_identity import parse_index
 from kohort.rules.group_labels import ENGINE_RECOVERY, RECOVERY_UNTIL
 
 LONGEST: Final = 86_400
@@ -49,8 +50,7 @@ RecoveryDecision = BeginRecovery | AwaitRecovery | GiveUpRestart
 
 def recovery_seconds(annotations: Mapping[str, str]) -> float:
     """That a set gives its engine; 0 for none, and for what is no number of seconds."""
-    text = annotations.get(ENGINE_RECOVERY, "")
-    return min(int(text), LONGEST) if text.isascii() and text.isdecimal() else 0.0
+    return min(parse_index(annotations.get(ENGINE_RECOVERY)) or 0, LONGEST)
 
 
 def recovery_of(

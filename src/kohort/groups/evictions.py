@@ -19,7 +19,7 @@ from kohort.groups.disruption_budget import (
     valid_notes,
 )
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.groups.observed_groups import wanted_placement
+from kohort.groups.observed_groups import wanted_placement, with_failed_groups
 from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.errors import Conflict
@@ -27,7 +27,7 @@ from kohort.kube.resources import LEADER_WORKER_SETS, PODS, STATEFUL_SETS
 from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Pod
 from kohort.rules import group_labels
-from kohort.rules.group_identity import group_index, leads_group
+from kohort.rules.group_identity import group_index, has_place_in_group, leads_group
 from kohort.rules.group_state import group_size, group_state
 
 _TRIES: Final = 8
@@ -53,7 +53,7 @@ async def answer_eviction(client: Client, namespace: str, name: str, *, dry_run:
     if pod is None or pod.metadata.deleting or pod.status.phase in _ENDED:
         return None
     owner, group = pod.metadata.labels.get(group_labels.NAME, ""), group_index(pod.metadata.labels)
-    if not owner or group is None:
+    if group is None or not has_place_in_group(name, pod.metadata.labels):
         return None
     for attempt in range(1, _TRIES + 1):
         group_set = await client.find(LEADER_WORKER_SETS, owner, namespace, type=LeaderWorkerSet)
@@ -89,6 +89,7 @@ async def _decide(
     leader_set = by_name.get(metadata.name)
     revision = leader_set.metadata.labels.get(group_labels.REVISION, "") if leader_set is not None else ""
     states, leaders, placement = {}, {}, wanted_placement(group_set)
+    found: dict[int, Pod] = {}
     for leader in pods.items:
         index = leads_group(metadata.name, leader.metadata.name, leader.metadata.labels)
         if index is None:
@@ -96,7 +97,8 @@ async def _decide(
         workers, size = by_name.get(leader.metadata.name), group_size(leader, group_set.template.size)
         state = group_state(leader, workers, revision, size, placement)
         if state is not None:
-            states[index], leaders[index] = state, leader.metadata.uid
+            states[index], leaders[index], found[index] = state, leader.metadata.uid, leader
+    states = with_failed_groups(states, group_set, found)
     notes = valid_notes(group_set.status.disrupted_groups, leaders, clock.now())
     partition = leader_set.partition if leader_set is not None else group_set.replicas
     away = groups_away(group_set.replicas, states, notes, partition)

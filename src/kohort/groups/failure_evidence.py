@@ -21,13 +21,18 @@ from typing import Final
 
 import msgspec
 
+from kohort.objects.container_reasons import OOM_KILLED
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import ContainerStateTerminated, ContainerStatus, Pod
+from kohort.objects.recorded_json import read_recorded
+from kohort.rules.terminal_text import without_control_sequences
 
 KEY: Final = "failures.json"
 """Of the ConfigMap's data."""
 MOST_FAILURES: Final = 10
 LOG_LINES: Final = 200
+READ_LINES: Final = 2 * LOG_LINES
+"""More than are kept: a credential of several lines may begin above those."""
 LOG_BYTES: Final = 64 * 1024
 MOST_EVENTS: Final = 20
 MOST_BYTES: Final = 900 * 1024
@@ -76,6 +81,8 @@ class GroupFailure(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     revision: str = ""
     held: bool = False
     """The budget was used up: the group was not recreated."""
+    set: str = ""
+    """The extra set of a release that the group belonged to; empty for the set itself."""
     pods: tuple[PodFailure, ...] = ()
 
 
@@ -107,7 +114,7 @@ def _failure(status: ContainerStatus, end: ContainerStateTerminated) -> Containe
         exit_code=end.exit_code,
         signal=end.signal or (by_signal if 0 < by_signal <= _LAST_SIGNAL else 0),
         reason=end.reason,
-        oom=end.reason == "OOMKilled",
+        oom=end.reason == OOM_KILLED,
         message=without_secrets(end.message)[:_MESSAGE_CHARACTERS],
         started_at=end.started_at or "",
         finished_at=end.finished_at or "",
@@ -131,30 +138,44 @@ def end_of_log(text: str) -> str:
 # Secrets
 
 _SECRET_NAME: Final = re.compile(
-    r"(?i)(pass(word|wd|phrase)?|secret|token|credential|api[-_]?key|access[-_]?key|private[-_]?key|auth)"
+    r"(?i)(pass(word|wd|phrase)?|_pwd|secret|token|credential|api[-_]?key|access[-_]?key|private[-_]?key|auth)"
 )
+_WORDS: Final = (
+    r"(?:password|passwd|passphrase|(?<=_)pwd|secret|token|credential|api[-_]?key|access[-_]?key|private[-_]?key)"
+)
+_VALUE: Final = r"""(?P<value>"[^"\n]{1,4096}"?|'[^'\n]{1,4096}'?|[^\s"',;}]{1,4096})"""
 _PATTERNS: Final = (
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+    re.compile(r"\A(?:[A-Za-z0-9+/=]{1,76}\n)*-----END [A-Z ]*PRIVATE KEY-----"),
+    re.compile(r"(?m)^(?:[A-Za-z0-9+/]{64}\n){3,}(?:[A-Za-z0-9+/=]{1,64}$)?"),
     re.compile(r"(?i)(?<=bearer )[A-Za-z0-9._~+/=-]{8,}"),
     re.compile(r"(?i)(?<=basic )[A-Za-z0-9+/=]{8,}"),
     re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"),
     re.compile(r"\b(?:hf|ghp|gho|ghs|github_pat|glpat|sk|xox[abprs])[-_][A-Za-z0-9_-]{16,}"),
     re.compile(r"\bA(?:KIA|SIA)[0-9A-Z]{16}\b"),
+    re.compile(r"\bAIza[0-9A-Za-z_-]{20,}"),
     re.compile(r"(?<=://)[^/\s:@]{1,256}:[^/\s@]{1,256}(?=@)"),
+    re.compile(r"(?i)\b(?P<name>(?:set-)?cookie)(?P<between>[\"']?\s{0,4}[=:]\s{0,4})(?P<value>[^\n]{1,4096})"),
     re.compile(
-        r"(?i)(?<![A-Za-z0-9])(?P<name>[A-Za-z0-9_.-]{0,64}(?:password|passwd|passphrase|secret|token|credential|api[-_]?key"
-        r"|access[-_]?key|private[-_]?key)[A-Za-z0-9_.-]{0,64})(?P<between>[\"']?\s{0,4}[=:]\s{0,4}[\"']?)"
-        r"(?P<value>[^\s\"',;}]{1,4096})"
+        rf"(?i)(?<![A-Za-z0-9])(?P<name>[A-Za-z0-9_.-]{{0,64}}{_WORDS}[A-Za-z0-9_.-]{{0,64}})"
+        rf"(?P<between>[\"']?\s{{0,4}}[=:]\s{{0,4}}){_VALUE}"
+    ),
+    re.compile(rf"(?i)(?P<name>--?[A-Za-z0-9_.-]{{0,64}}{_WORDS})(?P<between>[ \t]{{1,4}}){_VALUE}"),
+    re.compile(
+        r"(?i)\b(?P<name>password|passwd|passphrase|secret|token|api[-_ ]?key)"
+        r"(?P<between>[ \t]{1,4}(?:is[ \t]{1,4})?[\"']?)(?P<value>(?=[^\s\"']{0,256}\d)[^\s\"']{8,256})"
     ),
 )
 
 
 def without_secrets(text: str, values: Iterable[str] = ()) -> str:
-    """The text without what looks like a credential, and without `values`.
+    """The text without what looks like a credential, without `values`, and without anything that only a terminal would
+    act on: colours inside of a line would hide credentials from the patterns.
 
     >>> without_secrets("login with password=hunter2 at https://me:pw@host/")
     'login with password=[redacted] at https://[redacted]@host/'
     """
+    text = without_control_sequences(text)
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, _REPLACED)
     for pattern in _PATTERNS:
@@ -164,7 +185,10 @@ def without_secrets(text: str, values: Iterable[str] = ()) -> str:
 
 def _replacement(found: re.Match[str]) -> str:
     named = found.groupdict()
-    return f"{named['name']}{named['between']}{_REPLACED}" if "name" in named else _REPLACED
+    if "name" not in named:
+        return _REPLACED + "\n" * found[0].endswith("\n")
+    quote = named["value"][0] if named["value"][0] in "\"'" else ""
+    return f"{named['name']}{named['between']}{quote}{_REPLACED}{quote}"
 
 
 def secret_values(pod: JsonObject, container: str) -> list[str]:
@@ -203,10 +227,7 @@ def encoded(failures: Sequence[GroupFailure], most_bytes: int = MOST_BYTES) -> s
 
 def decoded(text: str) -> list[GroupFailure]:
     """The failures in a document; none if it cannot be read."""
-    try:
-        return msgspec.json.decode(text, type=list[GroupFailure])
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return []
+    return read_recorded(text, list[GroupFailure]) or []
 
 
 def _encode(failures: Sequence[GroupFailure]) -> bytes:

@@ -5,23 +5,25 @@ from the record, and the record says so.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from kohort.groups import failure_evidence
+from kohort.groups import failure_evidence, messages
 from kohort.groups.caches import owned_by
 from kohort.groups.failure_evidence import ContainerFailure, GroupFailure, PodFailure
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.restart_counts import expected_restarts
 from kohort.kube.client import Client
 from kohort.kube.errors import AlreadyExists, ApiError, Conflict
+from kohort.kube.events import EventRecorder
 from kohort.kube.log import Log
-from kohort.kube.resources import CONFIG_MAPS, EVENTS, PODS
+from kohort.kube.resources import CONFIG_MAPS, EVENTS, LEADER_WORKER_SETS, PODS
 from kohort.objects.core import ConfigMap, Event, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.rollout_labels import CANARY_SET
 
 _log = Log(logger="kohort.groups")
 SECONDS: Final = 2.0
@@ -38,15 +40,21 @@ def config_map_name(name: str) -> str:
 
 
 class FailureRecorder:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, recorder: EventRecorder) -> None:
         self._client = client
+        self._recorder = recorder
 
-    async def record(self, group_set: LeaderWorkerSet, failure: GroupFailure, pods: Sequence[Pod]) -> None:
-        """Keep a failure with what the pods of the group show. Never raises because of the cluster."""
+    async def record(
+        self, group_set: LeaderWorkerSet, failure: GroupFailure, pods: Sequence[Pod], notes: Mapping[str, str]
+    ) -> None:
+        """Keep a failure with what the pods of the group show, and with `notes` about pods, by their name. Never raises
+        because of the cluster."""
         try:
             async with asyncio.timeout(SECONDS):
-                found = await self._read(pods)
-                await self._keep(group_set, msgspec.structs.replace(failure, pods=found))
+                found = [_with_note(one, notes.get(one.pod, "")) for one in await self._read(pods)]
+                whole = msgspec.structs.replace(failure, pods=tuple(found))
+                await self._keep(group_set, whole)
+                await self._keep_for_stable_set(group_set, whole)
         except TimeoutError:
             _log.warning("failure not recorded in time", set=group_set.metadata.name, group=failure.group)
         except ApiError as problem:
@@ -90,7 +98,7 @@ class FailureRecorder:
         status = next(one for one in statuses if one.name == failed.container)
         query = [
             ("container", failed.container),
-            ("tailLines", str(failure_evidence.LOG_LINES)),
+            ("tailLines", str(failure_evidence.READ_LINES)),
             ("limitBytes", str(_MOST_LOG_BYTES)),
         ]
         if failure_evidence.log_is_of_previous(status):
@@ -112,13 +120,27 @@ class FailureRecorder:
 
     # Keeping
 
+    async def _keep_for_stable_set(self, group_set: LeaderWorkerSet, failure: GroupFailure) -> None:
+        """The extra set of a release is deleted when the release is taken back, which its failures may be the reason
+        for."""
+        metadata = group_set.metadata
+        name = metadata.labels.get(CANARY_SET, "")
+        stable = (
+            await self._client.find(LEADER_WORKER_SETS, name, metadata.namespace, type=LeaderWorkerSet)
+            if name
+            else None
+        )
+        if stable is not None:
+            await self._keep(stable, msgspec.structs.replace(failure, set=metadata.name))
+
     async def _keep(self, group_set: LeaderWorkerSet, failure: GroupFailure) -> None:
         metadata = group_set.metadata
         name = config_map_name(metadata.name)
         while True:  # until the time is over: another group of the set may write at the same moment
             existing = await self._client.find(CONFIG_MAPS, name, metadata.namespace, type=ConfigMap)
             if existing is not None and not owned_by(existing.metadata, group_set):
-                _log.warning("failure not recorded: a ConfigMap of that name exists", set=metadata.name, name=name)
+                text = messages.failures_not_kept(name)
+                self._recorder.warning(LEADER_WORKER_SETS, group_set, "FailedCreate", text, action="Create")
                 return
             known = failure_evidence.decoded(existing.data.get(failure_evidence.KEY, "")) if existing else []
             text = failure_evidence.encoded(failure_evidence.with_failure(known, failure))
@@ -140,6 +162,10 @@ class FailureRecorder:
             except (AlreadyExists, Conflict):
                 continue
             return
+
+
+def _with_note(found: PodFailure, note: str) -> PodFailure:
+    return msgspec.structs.replace(found, note="; ".join(text for text in (note, found.note) if text))
 
 
 def _time_of(event: Event) -> str:

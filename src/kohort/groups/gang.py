@@ -15,6 +15,7 @@ Where the cluster does not serve the API of the provider, groups come up without
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from kohort.groups import messages
 from kohort.groups.child_objects import pod_reference
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision
@@ -89,7 +90,7 @@ class Gangs:
         except AlreadyExists:
             return COLLECTED_SECONDS
         except NotFound as problem:
-            text = f"Failed to create the gang of a group: {problem.message}; {self.provider.needs}"
+            text = messages.gang_failed(problem.message, self.provider.needs)
             self._recorder.warning(LEADER_WORKER_SETS, then, "FailedCreate", text, action="Create")
             return INSTALLED_SECONDS
         except Exception:

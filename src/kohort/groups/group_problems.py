@@ -7,6 +7,7 @@ next attempt of the pod controller finds them again.
 import msgspec
 
 from kohort.kube.resources import Key
+from kohort.rules.recorded_restarts import DueRestart
 
 
 class WorkersRefused(msgspec.Struct, frozen=True):
@@ -16,20 +17,10 @@ class WorkersRefused(msgspec.Struct, frozen=True):
     """Of the API server."""
 
 
-class RecreationDelayed(msgspec.Struct, frozen=True):
-    """A group is to be recreated again, and waits for its back-off to end."""
-
-    pod: str
-    recreations: int
-    """How often in a row the group was recreated before."""
-    container: str = ""
-    exit_code: int | None = None
-
-
 class GroupProblems:
     def __init__(self) -> None:
         self._refused: dict[Key, WorkersRefused] = {}
-        self._delayed: dict[Key, RecreationDelayed] = {}
+        self._delayed: dict[Key, DueRestart] = {}
 
     def set_workers_refused(self, leader: Key, problem: WorkersRefused) -> None:
         self._refused[leader] = problem
@@ -40,16 +31,16 @@ class GroupProblems:
     def workers_refused(self, leader: Key) -> WorkersRefused | None:
         return self._refused.get(leader)
 
-    def set_recreation_delayed(self, leader: Key, problem: RecreationDelayed) -> None:
+    def set_recreation_delayed(self, leader: Key, problem: DueRestart) -> None:
         self._delayed[leader] = problem
 
     def clear_recreation_delayed(self, leader: Key, pod: str = "") -> None:
         """Once the group was recreated; or, if `pod` is given, when that pod was the cause and is none any more."""
         known = self._delayed.get(leader)
-        if known is not None and pod in ("", known.pod):
+        if known is not None and pod in ("", known.failed.pod):
             del self._delayed[leader]
 
-    def recreation_delayed(self, leader: Key) -> RecreationDelayed | None:
+    def recreation_delayed(self, leader: Key) -> DueRestart | None:
         return self._delayed.get(leader)
 
     def forget(self, leader: Key) -> None:

@@ -14,7 +14,7 @@ When the last group of a set has a Service of its own, the shared one is deleted
 import asyncio
 from typing import Final
 
-from kohort.groups import child_objects
+from kohort.groups import child_objects, messages
 from kohort.groups.caches import GroupCache, GroupService, owned_by
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.orphan_adoption import adopt
@@ -93,11 +93,11 @@ class SharedServices:
         now = asyncio.get_running_loop().time()
         if now - self._taken.get(key, -RETRY) >= RETRY:
             self._taken[key] = now
-            self._warn(group_set, f"Service {key.name} exists and does not belong to this LeaderWorkerSet")
+            self._warn(group_set, messages.name_taken("Service", key.name))
         return self._taken[key] + RETRY - now or RETRY
 
     def _warn(self, group_set: LeaderWorkerSet, problem: str) -> None:
-        text = f"Failed to create headless service {group_set.metadata.name}: {problem}"
+        text = messages.headless_service_failed(group_set.metadata.name, problem)
         self._recorder.warning(LEADER_WORKER_SETS, group_set, "FailedCreate", text, action="Create")
 
 

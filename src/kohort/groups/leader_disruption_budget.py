@@ -8,8 +8,10 @@ ready may always be evicted, because their group is away already.
 |---|---|
 | does not exist | it is created |
 | belongs to the set | it is corrected if it differs |
-| belongs to something else | none, and an event warns |
+| belongs to something else | none, and an event warns; it is tried again, because its deletion is not watched |
 """
+
+from typing import Final
 
 import msgspec
 
@@ -22,6 +24,9 @@ from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, POD_DISRUPTION_BUDGETS
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+
+_NAME_TAKEN: Final = 30.0
+"""Seconds after which a name that was taken is tried again."""
 
 
 def wanted_spec(group_set: LeaderWorkerSet) -> JsonObject | None:
@@ -52,15 +57,16 @@ class LeaderBudgets:
         self._client = client
         self._recorder = recorder
 
-    async def write(self, group_set: LeaderWorkerSet, existing: LeaderBudget | None) -> None:
+    async def write(self, group_set: LeaderWorkerSet, existing: LeaderBudget | None) -> float:
+        """Returns in how many seconds to try again, 0 for never."""
         metadata, spec = group_set.metadata, wanted_spec(group_set)
         if existing is not None and not owned_by(existing.metadata, group_set):
             self._warn(group_set)
-            return
+            return _NAME_TAKEN
         if existing is not None:
             body: JsonObject = {"spec": {"maxUnavailable": None, **(spec or {})}}
             await self._client.patch(POD_DISRUPTION_BUDGETS, metadata.name, metadata.namespace, body)
-            return
+            return 0.0
         body = {
             "metadata": {
                 "name": metadata.name,
@@ -77,6 +83,8 @@ class LeaderBudgets:
             live = await self._client.find(POD_DISRUPTION_BUDGETS, metadata.name, metadata.namespace, type=LeaderBudget)
             if live is not None and not owned_by(live.metadata, group_set):
                 self._warn(group_set)
+                return _NAME_TAKEN
+        return 0.0
 
     async def delete(self, group_set: LeaderWorkerSet, existing: LeaderBudget) -> None:
         metadata = existing.metadata

@@ -12,13 +12,14 @@ import msgspec
 
 from kohort.groups.disruption_budget import DisruptionBudget
 from kohort.groups.restart_budget import RestartBudget
+from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 from kohort.rules import group_labels
 
-API_VERSION = "leaderworkerset.x-k8s.io/v1"
+API_VERSION = LEADER_WORKER_SETS.api_version
 KIND = "LeaderWorkerSet"
 
 

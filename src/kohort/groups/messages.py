@@ -8,11 +8,12 @@ from enum import Enum
 from typing import Final
 
 from kohort.groups.disruption_budget import AwayReason
-from kohort.groups.group_problems import RecreationDelayed, WorkersRefused
-from kohort.groups.restart_budget import Exhaustion, FailedContainer
+from kohort.groups.group_problems import WorkersRefused
 from kohort.groups.rolling_update import RollPlan, RollReason
+from kohort.objects.counted_nouns import counted
 from kohort.rules import group_labels
 from kohort.rules.group_identity import leader_name
+from kohort.rules.recorded_restarts import DueRestart, Exhaustion, FailedContainer
 
 _MOST_GROUPS: Final = 5
 """That one message names."""
@@ -57,6 +58,20 @@ def deleted_blocking_leader(pod: str) -> str:
     return f"Deleted leader pod {pod}, which was not ready, to update its group"
 
 
+def recreating_failed_group(pod: str, index: str) -> str:
+    return (
+        f"Deleted leader pod {pod}: group {index} has failed, and is made anew with the new template before the others"
+    )
+
+
+def failures_not_kept(name: str) -> str:
+    return f"Failures of groups are not kept: {name_taken('ConfigMap', name)}; rename or delete it"
+
+
+def nodes_not_recorded(name: str) -> str:
+    return f"Nodes of groups are not recorded: {name_taken('ConfigMap', name)}; rename or delete it"
+
+
 def name_taken(kind: str, name: str) -> str:
     return f"a {kind} {name} exists and does not belong to this set"
 
@@ -77,7 +92,38 @@ def roll_reason(plan: RollPlan) -> str:
     return f"{text}; held by partition {plan.partition}" if plan.held else text
 
 
+def headless_service_failed(name: str, problem: str) -> str:
+    return f"Failed to create headless service {name}: {problem}"
+
+
+def waiting_for(obstacle: str) -> str:
+    return f"Waiting for {obstacle}"
+
+
+def groups_ready(condition: str, ready: int, wanted: int) -> str:
+    return f"{condition}, with {ready} groups ready of total {wanted} groups"
+
+
+# Claims of workers
+
+
+def deleted_claim(name: str) -> str:
+    return f"Deleted claim {name} of a worker that is not wanted any more"
+
+
+def claims_not_deleted(problem: str) -> str:
+    return f"Failed to delete claims of workers that are not wanted any more: {problem}"
+
+
 # Groups
+
+
+def gang_failed(problem: str, needs: str) -> str:
+    return f"Failed to create the gang of a group: {problem}; {needs}"
+
+
+def group_resized(index: str, revision: str) -> str:
+    return f"Group {index} has the resources of revision {revision}, without a recreated pod"
 
 
 def recreating_group(pod: str, leader: str, index: str) -> str:
@@ -85,8 +131,9 @@ def recreating_group(pod: str, leader: str, index: str) -> str:
 
 
 def group_exhausted(name: str, index: int, failed: FailedContainer, restarts: int, window: int) -> str:
+    often = "once" if restarts == 1 else f"{restarts} times"
     return (
-        f"{failed_group(index, failed)}; the group was restarted {restarts} times within {window} s, which is its "
+        f"{failed_group(index, failed)}; the group was restarted {often} within {window} s, which is its "
         f"budget, and is held; to begin afresh: kohort restart {name} --group {index}, or another template"
     )
 
@@ -96,10 +143,10 @@ def groups_exhausted(name: str, held: Mapping[int, Exhaustion], window: int) -> 
     if not held:
         return ""
     texts = [
-        f"{failed_group(index, one.failed)}, after {one.restarts} restarts within {window} s"
+        f"{failed_group(index, one.failed)}, after {counted(one.restarts, 'restart')} within {window} s"
         for index, one in held.items()
     ]
-    more = f"; and {len(texts) - _MOST_GROUPS} more groups" if len(texts) > _MOST_GROUPS else ""
+    more = f"; and {counted(len(texts) - _MOST_GROUPS, 'more group')}" if len(texts) > _MOST_GROUPS else ""
     first = next(iter(held))
     return (
         f"{'; '.join(texts[:_MOST_GROUPS])}{more}. They are not recreated any more; to begin afresh: "
@@ -115,8 +162,12 @@ def failed_group(index: int, failed: FailedContainer) -> str:
     return f"group {index}: pod {failed.pod}, container {failed.container} ended with code {failed.exit_code}{reason}"
 
 
+def node_was_lost(node: str, since: str) -> str:
+    return f"its node {node} has not been ready since {since}"
+
+
 def pod_given_up(pod: str, node: str, since: str) -> str:
-    return f"Deleted pod {pod} by force: its node {node} has not been ready since {since}"
+    return f"Deleted pod {pod} by force: {node_was_lost(node, since)}"
 
 
 def engine_recovered(pod: str) -> str:
@@ -147,11 +198,16 @@ def replaced_pod_without_webhook(pod: str, lacks: str) -> str:
 
 
 def eviction_refused(name: str, pod: str, replicas: int, limit: int, away: Mapping[int, AwayReason]) -> str:
+    """`name` is namespace and name of the set."""
     texts = [f"group {index} ({reason.value})" for index, reason in sorted(away.items())]
     more = f" and {len(texts) - _MOST_GROUPS} more" if len(texts) > _MOST_GROUPS else ""
+    held = [index for index, reason in sorted(away.items()) if reason is AwayReason.HELD]
+    namespace, _, short = name.partition("/")
+    restart = f"kohort restart {short} -n {namespace} --group {held[0]}" if held else ""
+    end = f"; group {held[0]} does not come back by itself, restart it: {restart}" if held else ""
     return (
-        f"Cannot evict pod {pod}: LeaderWorkerSet {name} allows {limit} of its {replicas} groups to be away "
-        f"(spec.disruptionBudget.maxUnavailable), and away are: {', '.join(texts[:_MOST_GROUPS]) or 'none'}{more}"
+        f"Cannot evict pod {pod}: LeaderWorkerSet {name} allows {limit} of its {counted(replicas, 'group')} to be away "
+        f"(spec.disruptionBudget.maxUnavailable), and away are: {', '.join(texts[:_MOST_GROUPS]) or 'none'}{more}{end}"
     )
 
 
@@ -162,12 +218,13 @@ def eviction_busy(name: str, pod: str) -> str:
 # The condition Waiting
 
 
-def recreation_delayed(index: int, problem: RecreationDelayed) -> str:
-    end = f": container {problem.container} ended with code {problem.exit_code}" if problem.container else ""
-    times = "once" if problem.recreations == 1 else f"{problem.recreations} times"
+def recreation_delayed(index: int, due: DueRestart) -> str:
+    failed = due.failed
+    end = f": container {failed.container} ended with code {failed.exit_code}" if failed.container else ""
+    times = "once" if due.in_a_row == 1 else f"{due.in_a_row} times"
     return (
-        f"group {index}: pod {problem.pod} restarted{end}; the group was recreated {times} for such reasons, "
-        "and waits longer each time"
+        f"group {index}: pod {failed.pod} restarted{end}; the group was recreated {times} for such reasons, "
+        f"waits longer each time, and is recreated again at {due.at}"
     )
 
 

@@ -35,9 +35,15 @@ class NodeLost(msgspec.Struct, frozen=True):
 NodeLoss = NodeReports | NodeMayReturn | NodeLost
 
 
-def decide_node_loss(node: Node, patience: float, now: datetime) -> NodeLoss:
+def not_ready_since(node: Node) -> str:
+    """Since when a node does not report that it is ready; empty if it does."""
     ready = find_condition(node.status.conditions, "Ready")
-    if ready is None or ready.status == "True" or not ready.last_transition_time:
+    return "" if ready is None or ready.status == "True" else ready.last_transition_time or ""
+
+
+def decide_node_loss(node: Node, patience: float, now: datetime) -> NodeLoss:
+    since = not_ready_since(node)
+    if not since:
         return NodeReports()
-    left = patience - (now - datetime.fromisoformat(ready.last_transition_time)).total_seconds()
-    return NodeMayReturn(left) if left > 0 else NodeLost(ready.last_transition_time)
+    left = patience - (now - datetime.fromisoformat(since)).total_seconds()
+    return NodeMayReturn(left) if left > 0 else NodeLost(since)

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 
-from kohort.groups import previous_nodes
+from kohort.groups import messages, previous_nodes
 from kohort.groups.caches import BY_GROUP, GroupCache, by_group, owned_by
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.previous_nodes import config_map_name, prefers_previous_nodes
 from kohort.kube.client import Client
 from kohort.kube.errors import AlreadyExists, ApiError, NotFound
+from kohort.kube.events import EventRecorder
 from kohort.kube.log import Log
-from kohort.kube.resources import CONFIG_MAPS, NODES, Key
+from kohort.kube.resources import CONFIG_MAPS, LEADER_WORKER_SETS, NODES, Key
 from kohort.objects.core import ConfigMap, Node
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
@@ -22,8 +23,9 @@ _log = Log(logger="kohort.groups")
 class NodeRecords:
     """Written by the set controller. What was written is remembered, so that a set at rest costs no request."""
 
-    def __init__(self, client: Client, cache: GroupCache) -> None:
+    def __init__(self, client: Client, cache: GroupCache, recorder: EventRecorder) -> None:
         self._client = client
+        self._recorder = recorder
         self._cache = cache
         self._known: dict[Key, tuple[str, dict[str, str]]] = {}
         """By set: its uid, and the recorded lines."""
@@ -40,6 +42,8 @@ class NodeRecords:
         if uid != group_set.metadata.uid:
             stored = await self._client.find(CONFIG_MAPS, config_map_name(key.name), key.namespace, type=ConfigMap)
             if stored is not None and not owned_by(stored.metadata, group_set):
+                text = messages.nodes_not_recorded(config_map_name(key.name))
+                self._recorder.warning(LEADER_WORKER_SETS, group_set, "FailedCreate", text, action="Create")
                 return
             known = dict(stored.data) if stored is not None else {}
             self._known[key] = (group_set.metadata.uid, known)

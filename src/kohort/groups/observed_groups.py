@@ -7,6 +7,7 @@ from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.kube.resources import Key
 from kohort.objects.core import Pod
 from kohort.rules.group_state import GroupState, group_size, group_state, leader_is_updated, placement_of
+from kohort.rules.recorded_restarts import leader_identities, with_restart_states
 
 
 def wanted_placement(group_set: LeaderWorkerSet) -> dict[str, str]:
@@ -25,7 +26,20 @@ def group_states(cache: GroupCache, group_set: LeaderWorkerSet, revision: str) -
         state = group_state(leader, workers, revision, group_size(leader, default_size), placement)
         if state is not None:
             states[index] = state
-    return states
+    return with_failed_groups(states, group_set, cache.leaders(key))
+
+
+def with_failed_groups(
+    states: Mapping[int, GroupState], group_set: LeaderWorkerSet, leaders: Mapping[int, Pod]
+) -> dict[int, GroupState]:
+    """The states of groups, where those that have failed are not ready: they are held, or wait to be recreated."""
+    return with_restart_states(
+        states,
+        group_set.status.restarts,
+        group_set.metadata.annotations,
+        leader_identities(leaders),
+        has_budget=group_set.template.restart_budget is not None,
+    )
 
 
 def leaders_blocking_update(

@@ -5,19 +5,38 @@ It recreates whole groups, replaces pods that missed the webhook, and creates wh
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
 import msgspec
 
-from kohort.groups import child_objects, messages, missed_webhook, restart_decision, revisions, tpu_environment
+from kohort.groups import (
+    child_objects,
+    failure_evidence,
+    failure_slots,
+    messages,
+    missed_webhook,
+    restart_decision,
+    revisions,
+    tpu_environment,
+)
 from kohort.groups.caches import BY_GROUP, GroupCache, by_group
 from kohort.groups.engine_recovery import AwaitRecovery, BeginRecovery, EngineRecovery, GiveUpRestart, recovery_of
+from kohort.groups.failed_pod_backoff import is_held, seconds_left
 from kohort.groups.failure_evidence import GroupFailure
 from kohort.groups.failure_recorder import FailureRecorder
+from kohort.groups.failure_slots import FailureSlots
 from kohort.groups.gang import Gangs
-from kohort.groups.group_problems import GroupProblems, RecreationDelayed, WorkersRefused
-from kohort.groups.group_restarts import GroupRestartRecords, decide_budget, restarts_of, revision_of
+from kohort.groups.group_problems import GroupProblems, WorkersRefused
+from kohort.groups.group_restarts import (
+    GroupRestartRecords,
+    decide_budget,
+    due_restart,
+    records_due_restarts,
+    restarts_of,
+    revision_of,
+)
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.node_loss import NodeLoss, NodeLost, NodeMayReturn, NodeReports, decide_node_loss
@@ -37,12 +56,15 @@ from kohort.groups.pod_plan import (
 )
 from kohort.groups.previous_workers import leaders_behind, predecessors
 from kohort.groups.resize.expected_restarts import ResizesByOthers
-from kohort.groups.restart_budget import Delay, Exhausted, FailedContainer, Held
+from kohort.groups.restart_budget import Delay, Exhausted, Held
 from kohort.groups.restart_counts import expected_restarts, restart_count
 from kohort.groups.restart_decision import (
     DelayRecreation,
+    GroupBeingRecreated,
     GroupFacts,
     HoldGroup,
+    KeepGroup,
+    KeepReason,
     PodFacts,
     RecreateGroup,
     RestartBaselines,
@@ -50,34 +72,34 @@ from kohort.groups.restart_decision import (
     RestartDecision,
     decide_restart,
 )
-from kohort.groups.waiting_reason import REFUSALS
+from kohort.groups.waiting_reason import REFUSALS, WaitingReason
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
-from kohort.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kohort.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from kohort.kube.event_mapping import map_to_controller_owner
 from kohort.kube.events import reference_to
 from kohort.kube.manager import Manager
+from kohort.kube.request_encoding import PatchType
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, SERVICES, STATEFUL_SETS, Key
 from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Node, Pod
-from kohort.objects.meta import ObjectMeta, find_condition
-from kohort.rules import group_labels
-from kohort.rules.group_identity import group_index, is_leader, parse_pod_name
+from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import ObjectMeta
+from kohort.rules import group_labels, recorded_restarts
+from kohort.rules.group_identity import group_index, has_place_in_group, is_leader, parse_pod_name
 from kohort.rules.group_state import group_size, pod_is_ready
+from kohort.rules.pod_disruption import is_disrupted_by_control_plane
+from kohort.rules.recorded_restarts import DueRestart, FailedContainer
+from kohort.rules.resource_edit import StatedAmounts, pod_spec_of, stated_amounts
 from kohort.rules.restart_backoff import RestartBackoff
 
 _NAME_TAKEN: Final = 15.0
 """Seconds after which a name that was taken is tried again."""
 _RECOVERY_LOOK: Final = 1.0
+_GATE_LOOK: Final = 1.0
 """Seconds between two looks at a leader whose engine recovers: it may fail, too."""
-_DISRUPTIONS: Final = (
-    "EvictionByEvictionAPI",
-    "DeletionByTaintManager",
-    "DeletionByPodGC",
-    "PreemptionByScheduler",
-    "PreemptionByKubeScheduler",
-)
-"""Reasons of the condition DisruptionTarget of pods that are deleted for the sake of their node."""
+_SAME_MOMENT: Final = 2.0
+"""Seconds by which two computed ends of the same back-off may differ."""
 
 
 class PodController:
@@ -101,9 +123,10 @@ class PodController:
         self._replacements = RestartBackoff[Key]()
         """Of pods that missed the webhook."""
         self._records = GroupRestartRecords(manager.client)
-        self._failures = FailureRecorder(manager.client)
+        self._failures = FailureRecorder(manager.client, self.recorder)
         self._recreating: set[str] = set()
         """Uids of leaders whose group is being recreated: several pods of it may fail at the same moment."""
+        self._slots = FailureSlots()
         self._resizes_by_others = ResizesByOthers()
         cache.pods.on_change(self._resizes_by_others.saw)
         controller = manager.controller("pod", self.reconcile, workers=8, max_delay=30)
@@ -121,18 +144,49 @@ class PodController:
         group_set = self.cache.sets.get(Key(key.namespace, pod.metadata.labels.get(group_labels.NAME, "")))
         if group_set is None:
             return None
+        if self._resizes_by_others.is_unexamined(pod):
+            self._resizes_by_others.examine(pod, self._stated_amounts(group_set, pod))
         await self._resizes_by_others.write(self.client, pod)
         pod = self._resizes_by_others.noted(pod)
+        if is_held(pod) and not pod.metadata.deleting and seconds_left(pod) <= 0:
+            await self._remove_gate(pod)
         loss = await self._node_loss(group_set, pod)
         if isinstance(loss, NodeLost):
-            await self._give_up_pod(group_set, pod, loss)
-            return None
-        done = await self._perform(plan_pod(self._observe(group_set, pod)), group_set, pod)
+            with self._slots.take(key.namespace) as has_slot:
+                if not has_slot:
+                    return Requeue(after=failure_slots.WAIT)
+                await self._give_up_pod(group_set, pod, loss)
+                return None
+        observed = self._observe(group_set, pod)
+        await self._forget_due_restart(group_set, pod, observed.restart)
+        done = await self._perform(plan_pod(observed), group_set, pod)
         if isinstance(loss, NodeMayReturn) and (done is None or loss.seconds < done.after):
-            return Requeue(after=loss.seconds)
+            done = Requeue(after=loss.seconds)
+        if is_held(pod) and not pod.metadata.deleting:
+            left = max(seconds_left(pod), _GATE_LOOK)
+            return done if done is not None and done.after < left else Requeue(after=left)
         return done
 
+    async def _remove_gate(self, pod: Pod) -> None:
+        """Of a pod that was held because others before it had failed."""
+        metadata = pod.metadata
+        gates = [{"name": gate.name} for gate in pod.spec.scheduling_gates if gate.name != group_labels.HELD_GATE]
+        patch: list[JsonObject] = [
+            {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
+            {"op": "replace", "path": "/spec/schedulingGates", "value": gates},
+        ]
+        with contextlib.suppress(NotFound, Conflict, Invalid):  # gone, or without gates: the next look tells
+            await self.client.patch(PODS, metadata.name, metadata.namespace, patch, PatchType.JSON)
+
     # Observing
+
+    def _stated_amounts(self, group_set: LeaderWorkerSet, pod: Pod) -> StatedAmounts:
+        """What the template of the revision that a pod carries states for it."""
+        carried = pod.metadata.labels.get(group_labels.REVISION, "")
+        revision = revisions.by_key(self.cache.revisions_of(group_set), carried)
+        if revision is None:
+            return {}
+        return stated_amounts(pod_spec_of(revision.template, "leader" if is_leader(pod.metadata.labels) else "worker"))
 
     def _observe(self, group_set: LeaderWorkerSet, pod: Pod) -> PodObservation:
         metadata = pod.metadata
@@ -141,11 +195,15 @@ class PodController:
             return PodObservation(metadata.deleting, missed_webhook=True, replacement_delay=delay)
         if group_labels.WORKER_INDEX not in metadata.labels:
             return PodObservation(metadata.deleting)
+        carries_leader_name = group_labels.LEADER_NAME in metadata.annotations
+        if has_place_in_group(metadata.name, metadata.labels):
+            restart = self._decide_restart(group_set, pod)
+        elif is_leader(metadata.labels) and carries_leader_name:
+            restart = KeepGroup(KeepReason.NO_PLACE_IN_GROUP)
+        else:
+            return PodObservation(metadata.deleting)
         return PodObservation(
-            deleting=metadata.deleting,
-            leader=is_leader(metadata.labels),
-            carries_leader_name=group_labels.LEADER_NAME in metadata.annotations,
-            restart=self._decide_restart(group_set, pod),
+            metadata.deleting, is_leader(metadata.labels), carries_leader_name=carries_leader_name, restart=restart
         )
 
     def _decide_restart(self, group_set: LeaderWorkerSet, pod: Pod) -> RestartDecision:
@@ -159,12 +217,13 @@ class PodController:
 
     def _group_facts(self, group_set: LeaderWorkerSet, pod: Pod, leader: Pod | None) -> GroupFacts:
         members, now = self._members(pod), asyncio.get_running_loop().time()
+        size = group_size(leader or pod, group_set.template.size)
         facts = GroupFacts(
             policy=restart_policy(group_set),
-            size=group_size(leader or pod, group_set.template.size),
+            size=size,
             pods=[pod_facts(member) for member in members],
             leader=pod_facts(leader) if leader is not None else None,
-            owned=leader is not None and self._is_owned(pod, leader),
+            owned=leader is not None and self._is_owned(pod, leader) and _is_wanted(pod, size),
             recreations=self._recreations.times(_key(leader)) if leader is not None else 0,
             delay=self._recreations.pause(_key(leader), now) if leader is not None else 0.0,
         )
@@ -246,7 +305,10 @@ class PodController:
                 await self._give_up_restart(group_set, pod)
                 return None
             case DelayRecreation(seconds, recreations):
-                self._report_delay(pod, recreations)
+                with self._slots.take(pod.metadata.namespace) as has_slot:
+                    if not has_slot:
+                        return Requeue(after=min(seconds, failure_slots.WAIT))
+                    await self._report_delay(group_set, pod, seconds, recreations)
                 return Requeue(after=seconds)
             case ReportMissingStartOrdinals():
                 self._warn(group_set, pod, messages.missing_start_ordinals(pod.metadata.name))
@@ -264,9 +326,8 @@ class PodController:
         self._replacements.forget_old(now)
         self._replacements.done(key, now)
         text = messages.replaced_pod_without_webhook(key.name, missed_webhook.what_is_missing(whole, key.namespace))
-        self.recorder.warning(
-            LEADER_WORKER_SETS, group_set, "WebhookMissed", text, action="Delete", related=reference_to(PODS, pod)
-        )
+        reason, replaced = WaitingReason.WEBHOOK_MISSED, reference_to(PODS, pod)
+        self.recorder.warning(LEADER_WORKER_SETS, group_set, reason, text, action="Delete", related=replaced)
         self.metrics.missed.labels(key.namespace, group_set.metadata.name).inc()
 
     async def _recreate_group(
@@ -275,20 +336,29 @@ class PodController:
         leader = self._leader_of(pod)
         if leader is None or leader.metadata.uid in self._recreating:
             return None
-        self._recreating.add(leader.metadata.uid)
-        try:
-            if group_set.template.restart_budget is not None:
-                wait = await self._spend_budget(group_set, pod, leader, cause, counts)
+        if group_set.template.restart_budget is None:
+            await self._delete_leader(group_set, pod, leader, cause)
+            self._was_recreated(leader)
+            return None
+        with self._slots.take(pod.metadata.namespace) as has_slot:
+            if not has_slot and cause is not RestartCause.POD_DELETED:
+                return Requeue(after=failure_slots.WAIT)
+            self._recreating.add(leader.metadata.uid)
+            try:
+                wait = await self._spend_budget(group_set, pod, leader, cause, counts, evidence=has_slot)
                 if wait is not None:
                     return Requeue(after=wait) if wait else None
-            await self._delete_leader(group_set, pod, leader, cause)
-        finally:
-            self._recreating.discard(leader.metadata.uid)
+                await self._delete_leader(group_set, pod, leader, cause)
+            finally:
+                self._recreating.discard(leader.metadata.uid)
+        self._was_recreated(leader)
+        return None
+
+    def _was_recreated(self, leader: Pod) -> None:
         key, now = _key(leader), asyncio.get_running_loop().time()
         self.problems.clear_recreation_delayed(key)
         self._recreations.forget_old(now)
         self._recreations.done(key, now)
-        return None
 
     # The engine's own recovery
 
@@ -322,10 +392,18 @@ class PodController:
     # The budget of restarts
 
     async def _spend_budget(
-        self, group_set: LeaderWorkerSet, pod: Pod, leader: Pod, cause: RestartCause, counts: bool
+        self,
+        group_set: LeaderWorkerSet,
+        pod: Pod,
+        leader: Pod,
+        cause: RestartCause,
+        counts: bool,
+        *,
+        evidence: bool,
     ) -> float | None:
         """Record the restart and what explains it. None if the group is to be recreated now; otherwise in how many
-        seconds to look again, 0 for never."""
+        seconds to look again, 0 for never. Without `evidence`, there is no time to read what explains it: a pod that is
+        deleted does not exist any more a moment later."""
         failed, deleting = failed_container(pod), cause is RestartCause.POD_DELETED
         if deleting and counts and await self._is_drained(pod):
             counts = False
@@ -340,14 +418,21 @@ class PodController:
                 case Held():
                     return 0.0
                 case Delay(seconds, in_a_row):
-                    self._report_delay(pod, in_a_row)
+                    await self._report_delay(group_set, pod, seconds, in_a_row)
                     return seconds
                 case Exhausted(restarts):
-                    await self._record_failure(group_set, leader, cause, held=True)
+                    if evidence:
+                        await self._record_failure(group_set, leader, cause, held=True)
                     self._report_exhaustion(group_set, leader, failed, restarts)
                     return 0.0
-        await self._record_failure(group_set, leader, cause)
+        if evidence and (counts or self._has_failed_containers(leader)):
+            await self._record_failure(group_set, leader, cause)
         return None
+
+    def _has_failed_containers(self, leader: Pod) -> bool:
+        """A disruption of a healthy group is no failure: it would only replace what was kept of real ones."""
+        members = self._members(leader)
+        return any(failure_evidence.failed_containers(one, expected_restarts(one)) for one in members)
 
     async def _is_drained(self, pod: Pod) -> bool:
         """Whether a pod is deleted from a node that takes no new ones: tools may drain without evictions."""
@@ -355,8 +440,15 @@ class PodController:
         return node is not None and node.spec.unschedulable
 
     async def _record_failure(
-        self, group_set: LeaderWorkerSet, leader: Pod, cause: RestartCause, *, held: bool = False
+        self,
+        group_set: LeaderWorkerSet,
+        leader: Pod,
+        cause: RestartCause,
+        *,
+        held: bool = False,
+        lost: Mapping[str, str] | None = None,
     ) -> None:
+        """`lost` has what is to be said about pods on a lost node, by their name."""
         metadata = leader.metadata
         failure = GroupFailure(
             group=group_index(metadata.labels) or 0,
@@ -366,12 +458,11 @@ class PodController:
             revision=revision_of(leader),
             held=held,
         )
-        await self._failures.record(group_set, failure, self._failing_members(leader))
+        pods = [one for one in self._sorted_members(leader) if _has_failed(one) or one.metadata.name in (lost or {})]
+        await self._failures.record(group_set, failure, pods, lost or {})
 
-    def _failing_members(self, leader: Pod) -> list[Pod]:
-        """Pods that explain why a group failed: those with containers that failed, and those being deleted."""
-        members = sorted(self._members(leader), key=lambda member: member.metadata.name)
-        return [one for one in members if restart_count(one) or one.metadata.deleting or one.status.phase == "Failed"]
+    def _sorted_members(self, leader: Pod) -> list[Pod]:
+        return sorted(self._members(leader), key=lambda member: member.metadata.name)
 
     def _report_exhaustion(
         self, group_set: LeaderWorkerSet, leader: Pod, failed: FailedContainer, restarts: int
@@ -396,6 +487,8 @@ class PodController:
         budget = group_set.template.restart_budget
         if budget is None or not budget.force_delete_on_node_loss or not pod.spec.node_name or pod_is_ready(pod):
             return NodeReports()
+        if not has_place_in_group(pod.metadata.name, pod.metadata.labels):
+            return NodeReports()
         node = await self._node_of(pod)
         return decide_node_loss(node, budget.node_loss_seconds, clock.now()) if node is not None else NodeReports()
 
@@ -404,7 +497,10 @@ class PodController:
         leader = self._leader_of(pod)
         recreates = restart_policy(group_set) in (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED)
         if recreates and leader is not None and not leader.metadata.deleting and self._is_member(pod, leader):
-            await self._record_failure(group_set, leader, RestartCause.NODE_LOST)
+            note = messages.node_was_lost(pod.spec.node_name, loss.since)
+            members = self._sorted_members(leader)
+            lost = {one.metadata.name: note for one in members if one.spec.node_name == pod.spec.node_name}
+            await self._record_failure(group_set, leader, RestartCause.NODE_LOST, lost=lost)
             await self._delete_leader(group_set, pod, leader, RestartCause.NODE_LOST)
         metadata = pod.metadata
         try:
@@ -435,10 +531,31 @@ class PodController:
             LEADER_WORKER_SETS, group_set, "RecreateGroup", text, action="Delete", related=reference_to(PODS, leader)
         )
 
-    def _report_delay(self, pod: Pod, recreations: int) -> None:
+    async def _report_delay(self, group_set: LeaderWorkerSet, pod: Pod, seconds: float, recreations: int) -> None:
         leader = self._leader_of(pod)
-        if leader is not None:
-            self.problems.set_recreation_delayed(_key(leader), _delayed(pod, recreations))
+        if leader is None:
+            return
+        known = due_restart(group_set, leader)
+        at = clock.now() + timedelta(seconds=seconds)
+        if known is not None and abs(recorded_restarts.age(known.at, at)) < _SAME_MOMENT:
+            due = known
+        else:
+            failed = failed_container(pod)
+            due = DueRestart(leader.metadata.uid, clock.format_time(at), recreations, failed)
+        self.problems.set_recreation_delayed(_key(leader), due)
+        if due is not known and records_due_restarts(group_set):
+            await self._records.note_due(group_set, leader, due)
+
+    async def _forget_due_restart(self, group_set: LeaderWorkerSet, pod: Pod, decision: RestartDecision | None) -> None:
+        """The pod whose failure was to restart its group is no reason any more."""
+        leader = self._leader_of(pod)
+        if leader is None or isinstance(
+            decision, RecreateGroup | DelayRecreation | HoldGroup | GroupBeingRecreated | None
+        ):
+            return
+        due = due_restart(group_set, leader)
+        if due is not None and due.failed.pod == pod.metadata.name:
+            await self._records.clear_due(group_set, leader)
 
     async def _complete_group(self, group_set: LeaderWorkerSet, leader: Pod) -> Requeue | None:
         known = self.cache.revisions_of(group_set)
@@ -535,16 +652,22 @@ def pod_facts(pod: Pod) -> PodFacts:
         phase=pod.status.phase,
         restarted=restart_count(pod) > 0,
         deleting=pod.metadata.deleting,
-        disrupted=_is_disrupted(pod),
+        disrupted=is_disrupted_by_control_plane(pod),
         leader=is_leader(pod.metadata.labels),
         ready=pod_is_ready(pod),
         revision=pod.metadata.labels.get(group_labels.REVISION, ""),
     )
 
 
-def _is_disrupted(pod: Pod) -> bool:
-    target = find_condition(pod.status.conditions, "DisruptionTarget")
-    return target is not None and target.status == "True" and target.reason in _DISRUPTIONS
+def _is_wanted(worker: Pod, size: int) -> bool:
+    """A StatefulSet adopts pods without an owner that have its labels, and deletes those that it has no number for."""
+    parsed = parse_pod_name(worker.metadata.name)
+    return parsed is not None and parsed.ordinal < size
+
+
+def _has_failed(pod: Pod) -> bool:
+    """Whether a pod explains why its group failed: a container has failed, or the pod is being deleted."""
+    return bool(restart_count(pod)) or pod.metadata.deleting or pod.status.phase == "Failed"
 
 
 def _with_budget(facts: GroupFacts, group_set: LeaderWorkerSet, leader: Pod) -> GroupFacts:
@@ -569,11 +692,6 @@ def failed_container(pod: Pod) -> FailedContainer:
         if end is not None and (status.restart_count or end.exit_code):
             return FailedContainer(pod.metadata.name, status.name, end.exit_code, end.reason)
     return FailedContainer(pod.metadata.name)
-
-
-def _delayed(pod: Pod, recreations: int) -> RecreationDelayed:
-    failed = failed_container(pod)
-    return RecreationDelayed(pod.metadata.name, recreations, failed.container, failed.exit_code)
 
 
 def _key(pod: Pod) -> Key:

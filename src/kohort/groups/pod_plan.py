@@ -3,7 +3,7 @@
 | pod | action |
 |---|---|
 | was created without the webhook | ReplacePod, after a delay that grows from one time to the next |
-| has no place in a group | none |
+| has no place in a group, by its labels or by its name | none |
 | demands that its group is recreated (`restart_decision`) | RecreateGroup, DelayRecreation, or HoldGroup |
 | has failed, and its engine gets time to recover (`engine_recovery`) | BeginRecovery, AwaitRecovery, or GiveUpRestart |
 | belongs to a group that is being recreated | none |

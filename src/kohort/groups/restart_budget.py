@@ -1,7 +1,7 @@
 """How often, and how soon after each other, a group is recreated: `spec.leaderWorkerTemplate.restartBudget`.
 
-Every restart of a group is recorded in the status of its set before the group is deleted (`GroupRestarts`), so an
-operator that starts anew goes on with what is written there.
+Every restart of a group is recorded in the status of its set before the group is deleted
+(`rules.recorded_restarts`), so an operator that starts anew goes on with what is written there.
 
 | the group | decision |
 |---|---|
@@ -15,25 +15,20 @@ The first restart is not delayed. After n restarts in a row the delay is `backof
 `maxBackoffSeconds`; twice that maximum without a restart sets n to 0.
 
 What counts is forgotten when the template changes (the leader then has another revision), and when a user restarts the
-group: `kohort restart NAME --group N` writes the time into the annotation `kohort.dev/restarts-counted-since` of the
-set.
+group.
 """
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
-from kohort.rules import group_labels
+from kohort.rules.recorded_restarts import Exhaustion, FailedContainer, GroupRestarts, age, is_held
 from kohort.rules.restart_backoff import pause_after
 
 LONGEST_HISTORY: Final = 100
 """Restarts of a group that are remembered; `maxRestarts` may not be larger."""
-
-
 LONGEST_DELAY_TOO_SHORT: Final = "must not be less than backoffSeconds"
 
 
@@ -44,39 +39,6 @@ class RestartBudget(View, frozen=True):
     max_backoff_seconds: int = 300
     node_loss_seconds: int = 60
     force_delete_on_node_loss: bool = False
-
-
-class FailedContainer(View, frozen=True):
-    """Which container of which pod made a group fail."""
-
-    pod: str = ""
-    container: str = ""
-    exit_code: int | None = None
-    reason: str = ""
-
-
-class Exhaustion(View, frozen=True):
-    """The group is held: it is not recreated any more."""
-
-    leader: str = ""
-    """Uid of the leader that it had then, and still has."""
-    at: str = ""
-    restarts: int = 0
-    """Within the window."""
-    failed: FailedContainer = FailedContainer()
-
-
-class GroupRestarts(View, frozen=True):
-    """What the status of a set says about the restarts of one group."""
-
-    revision: str = ""
-    leader: str = ""
-    """Uid of the leader that was deleted last to restart the group."""
-    in_a_row: int = 0
-    last: str = ""
-    times: tuple[str, ...] = ()
-    """The newest first."""
-    exhausted: Exhaustion | None = None
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -107,12 +69,12 @@ def decide(budget: RestartBudget, restarts: GroupRestarts, leader: str, revision
         return Held()
     if restarts.leader == leader:
         return Restart(restarts)
-    recent = [time for time in restarts.times if _age(time, now) < budget.window_seconds]
+    recent = [time for time in restarts.times if age(time, now) < budget.window_seconds]
     if budget.max_restarts is not None and len(recent) >= budget.max_restarts:
         return Exhausted(len(recent))
     in_a_row = _in_a_row(budget, restarts, now)
     pause = pause_after(in_a_row, budget.backoff_seconds, budget.max_backoff_seconds)
-    left = pause - _age(restarts.last, now) if restarts.last else 0.0
+    left = pause - age(restarts.last, now) if restarts.last else 0.0
     if left > 0:
         return Delay(left, in_a_row)
     text = _text(now)
@@ -139,101 +101,12 @@ def exhausted_by(
 ) -> GroupRestarts:
     """What is recorded when the budget of a group is used up."""
     exhaustion = Exhaustion(leader, _text(now), found.restarts, failed)
-    return msgspec.structs.replace(restarts, revision=revision, exhausted=exhaustion)
-
-
-def is_held(restarts: GroupRestarts, leader: str) -> bool:
-    return restarts.exhausted is not None and restarts.exhausted.leader == leader
-
-
-def counted(
-    status: Mapping[str, JsonObject], annotations: Mapping[str, str], group: int, revision: str
-) -> "GroupRestarts":
-    """The restarts of a group that count: those of its present template, since a user last restarted it."""
-    raw = status.get(str(group))
-    try:
-        restarts = msgspec.convert(raw, GroupRestarts) if raw is not None else GroupRestarts()
-    except msgspec.ValidationError:
-        return GroupRestarts()
-    if restarts.revision and restarts.revision != revision:
-        return GroupRestarts()
-    since = counted_since(annotations).get(str(group))
-    return restarts if since is None else _since(restarts, since)
-
-
-def exhausted_groups(
-    status: Mapping[str, JsonObject], annotations: Mapping[str, str], leaders: Mapping[int, tuple[str, str]]
-) -> dict[int, Exhaustion]:
-    """The groups that are held, by index. `leaders` has uid and revision of each leader that exists."""
-    found: dict[int, Exhaustion] = {}
-    for group, (uid, revision) in sorted(leaders.items()):
-        restarts = counted(status, annotations, group, revision)
-        if restarts.exhausted is not None and is_held(restarts, uid):
-            found[group] = restarts.exhausted
-    return found
-
-
-def outdated_groups(
-    status: Mapping[str, JsonObject], leaders: Mapping[int, tuple[str, str]], groups: int, *, has_budget: bool
-) -> list[str]:
-    """Entries of a status that do not matter any more: the set has no budget, or fewer groups, or the group has another
-    template."""
-    revisions = {str(group): revision for group, (_, revision) in leaders.items()}
-    known = {str(group) for group in range(groups)} if has_budget else set()
-    return [
-        group
-        for group, entry in status.items()
-        if group not in known or revisions.get(group, entry.get("revision")) != entry.get("revision")
-    ]
-
-
-def counted_since(annotations: Mapping[str, str]) -> dict[str, str]:
-    """When a user last restarted each group, by its index."""
-    text = annotations.get(group_labels.RESTARTS_COUNTED_SINCE, "")
-    try:
-        found = msgspec.json.decode(text or "{}", type=dict[str, str])
-    except msgspec.DecodeError:
-        return {}
-    return {group: time for group, time in found.items() if _parsed(time) is not None}
-
-
-def _since(restarts: GroupRestarts, since: str) -> GroupRestarts:
-    moment = _parsed(since)
-    if moment is None:
-        return restarts
-
-    def counts(time: str) -> bool:
-        found = _parsed(time)
-        return found is not None and found > moment
-
-    held = restarts.exhausted
-    return msgspec.structs.replace(
-        restarts,
-        leader=restarts.leader if counts(restarts.last) else "",
-        in_a_row=restarts.in_a_row if counts(restarts.last) else 0,
-        last=restarts.last if counts(restarts.last) else "",
-        times=tuple(time for time in restarts.times if counts(time)),
-        exhausted=held if held is not None and counts(held.at) else None,
-    )
+    return msgspec.structs.replace(restarts, revision=revision, exhausted=exhaustion, due=None)
 
 
 def _in_a_row(budget: RestartBudget, restarts: GroupRestarts, now: datetime) -> int:
     reset_after = 2 * budget.max_backoff_seconds
-    return restarts.in_a_row if restarts.last and _age(restarts.last, now) <= reset_after else 0
-
-
-def _age(time: str, now: datetime) -> float:
-    """Seconds; a time that cannot be read is long ago."""
-    moment = _parsed(time)
-    return (now - moment).total_seconds() if moment is not None else float("inf")
-
-
-def _parsed(time: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(time)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else None
+    return restarts.in_a_row if restarts.last and age(restarts.last, now) <= reset_after else 0
 
 
 def _text(moment: datetime) -> str:

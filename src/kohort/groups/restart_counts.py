@@ -1,8 +1,7 @@
 """How often the containers of a pod have restarted, without restarts that were the expected effect of a resize."""
 
-import msgspec
-
 from kohort.objects.core import Pod
+from kohort.objects.recorded_json import read_recorded
 from kohort.rules import group_labels
 
 
@@ -15,8 +14,4 @@ def restart_count(pod: Pod) -> int:
 
 def expected_restarts(pod: Pod) -> dict[str, int]:
     """Restart counts by container, up to which the resize policies of the pod account for them."""
-    text = pod.metadata.annotations.get(group_labels.EXPECTED_RESTARTS, "")
-    try:
-        return msgspec.json.decode(text or "{}", type=dict[str, int])
-    except msgspec.DecodeError:
-        return {}
+    return read_recorded(pod.metadata.annotations.get(group_labels.EXPECTED_RESTARTS, ""), dict[str, int]) or {}

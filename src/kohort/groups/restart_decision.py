@@ -55,7 +55,7 @@ class GroupFacts(msgspec.Struct, frozen=True):
     pods: Sequence[PodFacts]
     leader: PodFacts | None
     owned: bool = True
-    """The pod is owned by the leader that exists now, by uid."""
+    """The pod is owned by the leader that exists now, by uid, and is one of the pods that the group has."""
     recreations: int = 0
     """How often in a row the group was recreated for failures."""
     delay: float = 0.0
@@ -75,6 +75,7 @@ class KeepReason(Enum):
     LEADER_GONE = "leader gone"
     POD_OF_OLDER_REVISION = "older revision"
     POD_OF_PREVIOUS_LEADER = "previous leader"
+    NO_PLACE_IN_GROUP = "no place in a group"
     BUDGET_EXHAUSTED = "budget exhausted"
 
 

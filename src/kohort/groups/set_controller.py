@@ -33,6 +33,7 @@ from kohort.groups.set_plan import (
     EnsureSharedService,
     MarkRevisionServed,
     NoteRolledGroups,
+    RecreateFailedGroup,
     ReportStatus,
     ResizeGroups,
     RestoreRevision,
@@ -55,7 +56,8 @@ from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
-from kohort.rules.group_identity import is_leader
+from kohort.rules.group_identity import is_leader, parse_index
+from kohort.rules.scale_down import SPARE_SECONDS, kept_groups, seconds_to_drain
 
 
 class AppliedLeaderSet(msgspec.Struct, frozen=True):
@@ -74,11 +76,13 @@ class SetController:
         self.recorder = manager.recorder("leaderworkerset")
         self.reporter = StatusReporter(manager.client, cache, problems, metrics, self.recorder)
         self.services = SharedServices(manager.client, cache, self.recorder)
-        self.node_records = NodeRecords(manager.client, cache)
+        self.node_records = NodeRecords(manager.client, cache, self.recorder)
         self.leader_budgets = LeaderBudgets(manager.client, self.recorder)
         self.worker_claims = WorkerClaims(manager.client, cache, self.recorder)
         self.resizes = GroupResizes(manager.client, cache, self.recorder, metrics.resizes)
         self._applied: dict[Key, AppliedLeaderSet] = {}
+        self._scaled_down_at: dict[Key, float] = {}
+        """When this process first saw that groups of a set shall go and are drained."""
         self.controller = manager.controller("leaderworkerset", self.reconcile, workers=8, max_delay=30)
         self.controller.watches(cache.sets)
         self.controller.watches(cache.stateful_sets, sets_of)
@@ -95,7 +99,7 @@ class SetController:
         leader_set = self.cache.stateful_sets.get(key)
         if leader_set is not None and leader_set.metadata.deleting:
             return Requeue(after=5.0)
-        group_set = self._with_withdrawn_release(group_set)
+        group_set = self._with_draining_groups(self._with_withdrawn_release(group_set), leader_set)
         revision, is_new = await self._ensure_revision(group_set, leader_set)
         observed = SetObservation(
             group_set=group_set,
@@ -114,6 +118,8 @@ class SetController:
         observed = msgspec.structs.replace(observed, resize=self.resizes.plan(observed))
         waits = await self._perform(plan_set(observed), observed)
         await self.node_records.record(group_set, observed.states)
+        if key in self._scaled_down_at:
+            waits.append(SPARE_SECONDS)
         soonest = min((wait for wait in waits if wait), default=0.0)
         return Requeue(after=soonest) if soonest else None
 
@@ -123,7 +129,25 @@ class SetController:
         kept = revisions.by_key(self.cache.revisions_of(group_set), key) if key else None
         return kept.applied_to(group_set) if kept is not None else group_set
 
+    def _with_draining_groups(self, group_set: LeaderWorkerSet, leader_set: GroupStatefulSet | None) -> LeaderWorkerSet:
+        """Groups that a scale down removes stay until their requests in flight are answered."""
+        key = Key(group_set.metadata.namespace, group_set.metadata.name)
+        noted = leader_set.metadata.annotations.get(group_labels.REPLICAS) if leader_set is not None else None
+        sized_for, wanted = parse_index(noted), group_set.replicas
+        annotations = group_set.metadata.annotations
+        if sized_for is None or wanted >= sized_for or not seconds_to_drain(annotations):
+            self._scaled_down_at.pop(key, None)
+            return group_set
+        waited = clock.seconds() - self._scaled_down_at.setdefault(key, clock.seconds())
+        kept = kept_groups(annotations, wanted, sized_for, waited)
+        return (
+            group_set
+            if kept == wanted
+            else msgspec.structs.replace(group_set, spec={**group_set.spec, "replicas": kept})
+        )
+
     def _forget(self, key: Key) -> None:
+        self._scaled_down_at.pop(key, None)
         self.worker_claims.forget(key)
         self.resizes.forget(key)
         self.node_records.forget(key)
@@ -139,11 +163,13 @@ class SetController:
                 case NoteRolledGroups(groups):
                     await self._note_rolled_groups(observed, groups)
                 case WriteLeaderBudget(existing):
-                    await self.leader_budgets.write(group_set, existing)
+                    waits.append(await self.leader_budgets.write(group_set, existing))
                 case DeleteLeaderBudget(existing):
                     await self.leader_budgets.delete(group_set, existing)
                 case ApplyLeaderSet():
                     applied = await self._apply_leader_set(observed, action)
+                case RecreateFailedGroup(pod):
+                    await self._recreate_failed_group(group_set, pod)
                 case DeleteBlockingLeader(pod):
                     await self._delete_blocking_leader(group_set, pod)
                 case ResizeGroups(plan):
@@ -255,7 +281,8 @@ class SetController:
             await self.reporter.write_refusal(group_set, problem)
             raise
         self._applied[observed.key] = AppliedLeaderSet(uid, document, applied.metadata.generation)
-        self._emit_roll_events(observed, action.roll)
+        if not action.on_delete:
+            self._emit_roll_events(observed, action.roll)
         return applied
 
     async def _delete_blocking_leader(self, group_set: LeaderWorkerSet, pod: Pod) -> None:
@@ -269,6 +296,17 @@ class SetController:
         except (NotFound, Conflict):
             return
         text = messages.deleted_blocking_leader(metadata.name)
+        self._event(group_set, "GroupsUpdating", "Delete", text, reference_to(PODS, pod))
+
+    async def _recreate_failed_group(self, group_set: LeaderWorkerSet, pod: Pod) -> None:
+        metadata = pod.metadata
+        try:
+            await self.client.delete(
+                PODS, metadata.name, metadata.namespace, propagation="Foreground", uid=metadata.uid
+            )
+        except (NotFound, Conflict):
+            return
+        text = messages.recreating_failed_group(metadata.name, metadata.labels.get(group_labels.GROUP_INDEX, ""))
         self._event(group_set, "GroupsUpdating", "Delete", text, reference_to(PODS, pod))
 
     def _emit_roll_events(self, observed: SetObservation, roll: RollPlan) -> None:
@@ -314,7 +352,7 @@ def _leader_set(observed: SetObservation, action: ApplyLeaderSet) -> JsonObject:
     claims = list(before.spec.volume_claim_templates) if before is not None else []
     existing = {"spec": {"volumeClaimTemplates": claims}} if claims else None
     then = group_set if template is observed.revision else template.applied_to(group_set)
-    body = child_objects.leader_stateful_set(then, template.key, action.roll, existing)
+    body = child_objects.leader_stateful_set(then, template.key, action.roll, existing, on_delete=action.on_delete)
     body["metadata"]["labels"][group_labels.REVISION] = observed.revision.key
     return body
 

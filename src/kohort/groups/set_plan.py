@@ -16,6 +16,7 @@ Then, from what is observed of its groups (`plan_set`):
 | when | action |
 |---|---|
 | always | ApplyLeaderSet with the numbers of `rolling_update` |
+| a group has failed, and waits for a new template (`early_rolls`) | RecreateFailedGroup |
 | a broken leader keeps the roll from going on (`observed_groups`) | DeleteBlockingLeader |
 | always | ResizeGroups, with what `resize` has planned for them |
 | always | DeleteSurplusClaims |
@@ -36,6 +37,7 @@ import msgspec
 from kohort.groups import revisions
 from kohort.groups.caches import LeaderBudget
 from kohort.groups.disruption_budget import DisruptedGroup, rolled_groups, without_evicted
+from kohort.groups.early_rolls import EarlyRollView, LeaderFacts, plan_early_roll
 from kohort.groups.leader_disruption_budget import is_as_wanted
 from kohort.groups.leader_template_revision import revision_for_template, template_revision
 from kohort.groups.leaderworkerset import LeaderWorkerSet
@@ -50,7 +52,7 @@ from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Pod
 from kohort.rules import group_labels
 from kohort.rules.group_identity import parse_index
-from kohort.rules.group_state import GroupState, in_order, placement_of
+from kohort.rules.group_state import GroupState, in_order, leader_is_updated, placement_of
 
 
 class UseRevision(msgspec.Struct, frozen=True):
@@ -134,6 +136,14 @@ class ApplyLeaderSet(msgspec.Struct, frozen=True):
     roll: RollPlan
     template: Revision
     """Whose template the leader StatefulSet gets (`leader_template_revision`)."""
+    on_delete: bool = False
+    """It shall replace no leader by itself (`early_rolls`)."""
+
+
+class RecreateFailedGroup(msgspec.Struct, frozen=True):
+    """Delete the leader of a failed group, so that the group is made anew with the new template."""
+
+    pod: Pod
 
 
 class DeleteBlockingLeader(msgspec.Struct, frozen=True):
@@ -188,6 +198,7 @@ SetAction = (
     | WriteLeaderBudget
     | DeleteLeaderBudget
     | ApplyLeaderSet
+    | RecreateFailedGroup
     | DeleteBlockingLeader
     | ResizeGroups
     | DeleteSurplusClaims
@@ -205,7 +216,10 @@ def plan_set(observed: SetObservation) -> list[SetAction]:
     template = revision_for_template(
         group_set, observed.leader_set, observed.revision, observed.revisions, roll.replicas
     )
-    actions: list[SetAction] = [*_notes(observed, roll), ApplyLeaderSet(roll, template), *_leader_budget(observed)]
+    early = plan_early_roll(early_roll_view(observed, roll))
+    actions: list[SetAction] = [*([] if early.on_delete else _notes(observed, roll))]
+    actions += [ApplyLeaderSet(roll, template, early.on_delete), *_leader_budget(observed)]
+    actions += [RecreateFailedGroup(observed.leaders[index]) for index in early.groups]
     blocking = leaders_blocking_update(observed.leaders, group_set, observed.revision.key, roll.partition)
     actions += [DeleteBlockingLeader(pod) for pod in blocking]
     actions.append(ResizeGroups(observed.resize))
@@ -257,6 +271,23 @@ def roll_view(observed: SetObservation) -> RollView:
         leader_set=current,
         groups=in_order(without_evicted(observed.states, observed.notes), current.replicas if current else 0),
         template_changed=observed.roll_begins,
+    )
+
+
+def early_roll_view(observed: SetObservation, roll: RollPlan) -> EarlyRollView:
+    group_set, leader_set, revision = observed.group_set, observed.leader_set, observed.revision.key
+    placement = wanted_placement(group_set)
+    wanted = min(group_set.replicas, roll.partition)
+    return EarlyRollView(
+        groups=range(wanted if leader_set is not None else 0),
+        states=observed.states,
+        leaders={
+            index: LeaderFacts(leader_is_updated(pod, revision, placement), pod.metadata.deleting)
+            for index, pod in observed.leaders.items()
+        },
+        partition=roll_view(observed).partition,
+        on_delete=leader_set is not None and leader_set.on_delete,
+        observed=leader_set is not None and leader_set.observed and template_revision(leader_set) == revision,
     )
 
 

@@ -15,7 +15,6 @@ from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.missing_pod_cause import RECHECK, MissingPodCauses
 from kohort.groups.resize.status import ResizeReport, with_resize_conditions
-from kohort.groups.restart_budget import exhausted_groups, outdated_groups
 from kohort.groups.revisions import Revision
 from kohort.groups.status import (
     AVAILABLE,
@@ -38,6 +37,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
 from kohort.rules.group_identity import parse_pod_name
 from kohort.rules.group_state import GroupState
+from kohort.rules.recorded_restarts import exhausted_groups, leader_identities, outdated_groups
 
 COALESCE: Final = 1.0
 """Seconds between two status writes that differ only in their counters, as long as those are still moving."""
@@ -185,8 +185,7 @@ class StatusReporter:
         return messages.groups_exhausted(group_set.metadata.name, held, budget.window_seconds)
 
     def _leader_revisions(self, key: Key) -> dict[int, tuple[str, str]]:
-        leaders = self._cache.leaders(key).items()
-        return {index: (one.metadata.uid, one.metadata.labels.get(group_labels.REVISION, "")) for index, one in leaders}
+        return leader_identities(self._cache.leaders(key))
 
     async def _forget_restarts(self, report: SetReport) -> None:
         """Remove what does not count any more. The pod controller writes there too, so only what was read is removed;
@@ -245,7 +244,7 @@ class StatusReporter:
         group_set = report.group_set
         known = {condition["type"]: condition for condition in before}
         if isinstance(waiting, Obstacle) and known.get(WAITING, {}).get("message") != waiting.message:
-            text = f"Waiting for {waiting.message}"
+            text = messages.waiting_for(waiting.message)
             self._recorder.normal(LEADER_WORKER_SETS, group_set, waiting.reason, text, action="Update")
         true = report.tally.true_conditions
         if all(known.get(type, {}).get("status") == "True" for type in true):
@@ -253,7 +252,7 @@ class StatusReporter:
             if generations == {group_set.metadata.generation}:
                 return
         reason, message = REASONS[true[0]]
-        note = f"{message}, with {report.tally.ready} groups ready of total {group_set.replicas} groups"
+        note = messages.groups_ready(message, report.tally.ready, group_set.replicas)
         self._recorder.normal(LEADER_WORKER_SETS, group_set, reason, note, action="Update")
 
 
@@ -280,7 +279,7 @@ def _disruptions_allowed(report: SetReport) -> int | None:
     if budget is None:
         return None
     away = groups_away(group_set.replicas, report.states, report.notes, report.leaders.partition)
-    return disruptions_allowed(away, budget.groups(group_set.replicas))
+    return disruptions_allowed(away, budget.groups(group_set.replicas), group_set.replicas)
 
 
 def wanted_status(report: SetReport, conditions: list[JsonObject]) -> JsonObject:

@@ -26,27 +26,27 @@ _SECONDS: Final = 2.0
 _ROOT: Final = "spec.leaderWorkerTemplate"
 
 
-class Trial(NamedTuple):
+class TemplateDryRun(NamedTuple):
     stateful_set: JsonObject
     places: tuple[tuple[str, str], ...]
     """Where fields of the StatefulSet are in the set, by their beginnings."""
 
 
-def trials(group_set: JsonObject, old: JsonObject | None) -> list[Trial]:
+def dry_runs(group_set: JsonObject, old: JsonObject | None) -> list[TemplateDryRun]:
     """What there is to ask about a set that is created, or that takes the place of an old one."""
     template = Template(group_set["spec"].get("leaderWorkerTemplate") or {})
     before = None if old is None else Template(old["spec"].get("leaderWorkerTemplate") or {})
     leader = "leaderTemplate" if template.raw.get("leaderTemplate") else "workerTemplate"
     used = dict.fromkeys((leader, "workerTemplate") if template.size > 1 else (leader,))
     changed = [name for name in used if before is None or not _same(template.raw[name], before.raw.get(name))]
-    return [_trial(group_set, name, judge_claims=before is None and name == leader) for name in changed]
+    return [_dry_run(group_set, name, judge_claims=before is None and name == leader) for name in changed]
 
 
 def _same(new: JsonObject, old: JsonObject | None) -> bool:
     return old is not None and canonical_struct(new, POD_TEMPLATE) == canonical_struct(old, POD_TEMPLATE)
 
 
-def _trial(group_set: JsonObject, name: str, *, judge_claims: bool) -> Trial:
+def _dry_run(group_set: JsonObject, name: str, *, judge_claims: bool) -> TemplateDryRun:
     """Every StatefulSet of a set has its claims, and containers may mount them. What is wrong with the claims
     themselves is reported once, when the set is created: they cannot change afterwards."""
     whole = Template(group_set["spec"]["leaderWorkerTemplate"])
@@ -56,10 +56,10 @@ def _trial(group_set: JsonObject, name: str, *, judge_claims: bool) -> Trial:
     stateful_set: JsonObject = {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": {"generateName": "trial-"},
+        "metadata": {"generateName": "dry_run-"},
         "spec": {
             "replicas": 0,
-            "serviceName": "trial",
+            "serviceName": "dry_run",
             "selector": {"matchLabels": labels},
             "template": {**template, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}},
             "volumeClaimTemplates": list(whole.claims),
@@ -68,14 +68,14 @@ def _trial(group_set: JsonObject, name: str, *, judge_claims: bool) -> Trial:
     places: tuple[tuple[str, str], ...] = (("spec.template", f"{_ROOT}.{name}"),)
     if judge_claims:
         places += (("spec.volumeClaimTemplates", f"{_ROOT}.volumeClaimTemplates"),)
-    return Trial(stateful_set, places)
+    return TemplateDryRun(stateful_set, places)
 
 
-def errors_at_set_fields(trial: Trial, causes: Iterable[StatusCause]) -> list[FieldError]:
+def errors_at_set_fields(dry_run: TemplateDryRun, causes: Iterable[StatusCause]) -> list[FieldError]:
     """The errors of the StatefulSet, at the fields of the set."""
     found: list[FieldError] = []
     for cause in causes:
-        for here, there in trial.places:
+        for here, there in dry_run.places:
             rest = cause.field.removeprefix(here)
             if rest != cause.field and rest[:1] in ("", ".", "["):
                 found.append(FieldError(cause.reason, f"{there}{rest}", cause.message))
@@ -88,17 +88,17 @@ async def template_errors(
     found: list[FieldError] = []
     try:
         async with asyncio.timeout(_SECONDS):
-            for trial in trials(group_set, old):
-                found += await _dry_run_errors(client, trial, namespace)
+            for dry_run in dry_runs(group_set, old):
+                found += await _dry_run_errors(client, dry_run, namespace)
     except (TimeoutError, ApiError):
         return found
     return found
 
 
-async def _dry_run_errors(client: Client, trial: Trial, namespace: str) -> list[FieldError]:
+async def _dry_run_errors(client: Client, dry_run: TemplateDryRun, namespace: str) -> list[FieldError]:
     try:
-        await client.create(STATEFUL_SETS, trial.stateful_set, namespace, dry_run=True)
+        await client.create(STATEFUL_SETS, dry_run.stateful_set, namespace, dry_run=True)
     except Invalid as refusal:
         details = refusal.status.details
-        return errors_at_set_fields(trial, details.causes) if details is not None else []
+        return errors_at_set_fields(dry_run, details.causes) if details is not None else []
     return []

@@ -6,7 +6,9 @@ a set is left to the schema, which names every field that is of the wrong type.
 
 import msgspec
 
+from kohort.groups.disruption_budget import DisruptionBudget
 from kohort.groups.leaderworkerset import SchedulingPolicy, SubGroupPolicy
+from kohort.groups.restart_budget import RestartBudget
 from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
 
@@ -43,6 +45,7 @@ class _Template(View, frozen=True):
     sub_group_policy: SubGroupPolicy | None = None
     scheduling_policy: SchedulingPolicy | None = None
     volume_claim_templates: list[_Claim] | None = None
+    restart_budget: RestartBudget | None = None
 
 
 class _Rolling(View, frozen=True):
@@ -66,6 +69,7 @@ class _Spec(View, frozen=True):
     rollout_strategy: _Strategy | None = None
     network_config: _Network | None = None
     leader_worker_template: _Template | None = None
+    disruption_budget: DisruptionBudget | None = None
 
 
 class _Set(View, frozen=True):

@@ -9,10 +9,12 @@ from kohort.groups.engine_recovery import LONGEST
 from kohort.groups.leaderworkerset import SubGroupPolicy, Template
 from kohort.groups.restart_budget import LONGEST_DELAY_TOO_SHORT
 from kohort.objects import field_errors, int_or_string, names
+from kohort.objects.counted_nouns import counted
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rules import group_labels
 from kohort.rules.canonical_form import CLAIM, canonical_struct
+from kohort.rules.group_identity import parse_index
 
 MAX_REPLICAS: Final = 1_000_000
 MAX_PODS: Final = 2**31 - 1
@@ -99,7 +101,7 @@ def _name_errors(group_set: JsonObject) -> list[FieldError]:
         size = Template(spec.get("leaderWorkerTemplate") or {}).size
         surge = _most_groups(spec) - _replicas(spec)
         text = (
-            f"labels and names of its pods would be too long: with {_replicas(spec)} replicas of size {size}"
+            f"labels and names of its pods would be too long: with {counted(_replicas(spec), 'replica')} of size {size}"
             f"{f' and {surge} more while they roll' if surge else ''} the name may have at most {longest} characters, "
             f"because a StatefulSet adds up to {_REVISION_SUFFIX} to its own name in the label "
             f"controller-revision-hash of its pods, which holds {names.LABEL_LENGTH}"
@@ -281,7 +283,8 @@ def _placement_errors(group_set: JsonObject) -> list[FieldError]:
 def _annotation_errors(group_set: JsonObject) -> list[FieldError]:
     annotations, found = group_set["metadata"].get("annotations") or {}, list[FieldError]()
     seconds = annotations.get(group_labels.ENGINE_RECOVERY)
-    if seconds is not None and not (seconds.isascii() and seconds.isdecimal() and int(seconds) <= LONGEST):
+    number = parse_index(seconds)
+    if seconds is not None and (number is None or number > LONGEST):
         field = f"metadata.annotations.{group_labels.ENGINE_RECOVERY}"
         found.append(field_errors.invalid(field, seconds, f"must be a number of seconds from 0 to {LONGEST}"))
     prefers = annotations.get(group_labels.PREFER_PREVIOUS_NODES)

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Set
 
 import msgspec
 
+from kohort.groups import messages
 from kohort.groups.caches import GroupCache
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.kube.client import Client
@@ -106,7 +107,7 @@ class WorkerClaims:
             for claim in surplus_claims((one.metadata for one in page.items), templates, groups):
                 await self._delete(group_set, claim)
         except ApiError as problem:
-            text = f"Failed to delete claims of workers that are not wanted any more: {problem.message}"
+            text = messages.claims_not_deleted(problem.message)
             self._recorder.warning(LEADER_WORKER_SETS, group_set, "FailedDelete", text, action="Delete")
         self._clean[key] = state
 
@@ -123,5 +124,5 @@ class WorkerClaims:
             await self._client.delete(PERSISTENT_VOLUME_CLAIMS, claim.name, claim.namespace, uid=claim.uid)
         except (NotFound, Conflict):
             return
-        text = f"Deleted claim {claim.name} of a worker that is not wanted any more"
+        text = messages.deleted_claim(claim.name)
         self._recorder.normal(LEADER_WORKER_SETS, group_set, "GroupsProgressing", text, action="Delete")

@@ -13,6 +13,7 @@ from kohort.kube import errors
 from kohort.kube.client import Client
 from kohort.kube.discovery import served_resources
 from kohort.kube.resources import CONFIG_MAPS, STATEFUL_SETS
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 
 STATUS: Final = "kohort-status"
@@ -107,7 +108,7 @@ async def publish(client: Client, namespace: str, facts: Facts, found: list[Capa
     """Write the ConfigMap that says it all."""
     missing = "".join(f"{one.name}: {one.means}\n" for one in found if not one.present)
     body: JsonObject = {
-        "metadata": {"name": STATUS, "namespace": namespace, "labels": {"app.kubernetes.io/name": "kohort"}},
+        "metadata": {"name": STATUS, "namespace": namespace, "labels": {well_known_names.APP_NAME: "kohort"}},
         "data": {
             "version": version,
             "kubernetes": facts.version,

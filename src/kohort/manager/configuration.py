@@ -155,7 +155,7 @@ def _problems(configuration: Configuration) -> Iterator[str]:
     yield from _of_certificates(configuration.internal_cert_management)
     yield from _of_choices(configuration)
     if not 0 < configuration.webhook.port < 65536:
-        yield f"webhook.port: {configuration.webhook.port} is no port"
+        yield f"webhook.port: {configuration.webhook.port} is not a port"
     if configuration.client_connection.burst < 1 and configuration.client_connection.qps > 0:
         yield f"clientConnection.burst: {configuration.client_connection.burst} would let no request through"
     for namespace in configuration.namespaces:

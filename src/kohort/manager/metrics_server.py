@@ -17,14 +17,10 @@ from aiohttp import web
 from kohort.kube import errors
 from kohort.kube.client import Client
 from kohort.kube.log import Log
-from kohort.kube.resources import Resource
+from kohort.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from kohort.manager.web_server import Address, listen
 from kohort.objects.json_types import JsonObject
 
-TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
-ACCESS_REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
 PATH: Final = "/metrics"
 REMEMBER_SECONDS: Final = 60.0
 _REMEMBERED: Final = 1024
@@ -73,7 +69,7 @@ class Gate:
             "extra": user.get("extra") or {},
             "nonResourceAttributes": {"path": PATH, "verb": "get"},
         }
-        access: JsonObject = await self._client.create(ACCESS_REVIEWS, {"spec": spec})
+        access: JsonObject = await self._client.create(SUBJECT_ACCESS_REVIEWS, {"spec": spec})
         return 200 if (access.get("status") or {}).get("allowed") else 403
 
 

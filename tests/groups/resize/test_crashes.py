@@ -18,6 +18,7 @@ from tests.groups.resize.test_group_resizes import (
 )
 from tests.groups.test_crashes import patiently
 from tests.groups.test_lifecycle import create
+from tests.installed import installed
 
 from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
@@ -30,7 +31,7 @@ STRIDE = int(os.environ.get("KOHORT_CRASH_STRIDE", "12"))
 
 
 def new_cluster() -> Cluster:
-    return Cluster(parts=("workloads", "scheduler", "operator"), nodes=4)
+    return Cluster(parts=("workloads", "scheduler", "operator"), nodes=4, contents=installed("workloads"))
 
 
 async def ready(cluster: Cluster, subject: JsonObject) -> dict[str, str]:

@@ -3,15 +3,27 @@
 import msgspec
 import pytest
 
-from kohort.groups.resize.expected_restarts import ResizesByOthers, notes_after_resize
+from kohort.groups.resize.expected_restarts import ResizesByOthers, notes_after_resize, notes_for_missed_resizes
 from kohort.groups.restart_counts import expected_restarts, restart_count
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
+from kohort.objects.quantity import Quantity
 from kohort.rules import group_labels
+from kohort.rules.resource_edit import AmountField
 
 
-def pod(cpu: str, *, generation: int = 1, restarts: int = 0, policy: str = "RestartContainer", noted: str = "") -> Pod:
-    return msgspec.convert(document(cpu, generation, restarts, policy, noted), Pod)
+def pod(
+    cpu: str,
+    *,
+    generation: int = 1,
+    observed: int = 0,
+    restarts: int = 0,
+    policy: str = "RestartContainer",
+    noted: str = "",
+) -> Pod:
+    found = document(cpu, generation, restarts, policy, noted)
+    found["status"]["observedGeneration"] = observed or generation
+    return msgspec.convert(found, Pod)
 
 
 def document(cpu: str, generation: int, restarts: int, policy: str, noted: str) -> JsonObject:
@@ -46,6 +58,54 @@ def test_notes(before: Pod, cpu: str, notes: dict[str, int]) -> None:
         notes_after_resize(before, pod(cpu, policy=before.spec.all_containers[0].resize_policy[0].restart_policy).spec)
         == notes
     )
+
+
+CPU = AmountField("main", "requests", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("found", "notes"),
+    [
+        (pod("2", generation=2, restarts=1), {"main": 1}),
+        (pod("2", generation=3, restarts=2), {"main": 2}),
+        (pod("2", generation=3, restarts=1), {"main": 1}),
+        (pod("2", generation=2, restarts=2), {"main": 1}),
+        (pod("2", generation=2, restarts=1, noted='{"main":1}'), {}),
+        (pod("2", generation=2, observed=1), {"main": 1}),
+        (pod("2", generation=3, restarts=1, observed=2), {"main": 2}),
+        (pod("2", generation=2, restarts=1, policy="NotRequired"), {}),
+        (pod("1", generation=3, restarts=1), {}),
+        (pod("2", generation=1, restarts=1), {}),
+    ],
+    ids=[
+        "one resize",
+        "two resizes",
+        "two resizes, one restart",
+        "a crash too",
+        "noted already",
+        "not seen by its node",
+        "one carried out, one not",
+        "no restart asked for",
+        "as its template",
+        "never resized",
+    ],
+)
+def test_notes_for_resizes_that_were_missed(found: Pod, notes: dict[str, int]) -> None:
+    assert notes_for_missed_resizes(found, {CPU: Quantity.parse("1")}) == notes
+
+
+def test_a_template_may_state_amounts_for_containers_that_the_pod_does_not_have() -> None:
+    stated = {CPU: Quantity.parse("1"), AmountField("gone", "limits", "cpu"): Quantity.parse("1")}
+    assert notes_for_missed_resizes(pod("2", generation=2, restarts=1), stated) == {"main": 1}
+
+
+def test_several_resizes_that_are_seen_at_once_explain_as_many_restarts() -> None:
+    resizes = ResizesByOthers()
+    resizes.saw(pod("1"), pod("3", generation=3, restarts=2))
+    assert expected_restarts(resizes.noted(pod("3"))) == {"main": 2}
+    resizes = ResizesByOthers()
+    resizes.saw(pod("1"), pod("2", generation=2, restarts=2))
+    assert expected_restarts(resizes.noted(pod("2"))) == {"main": 1}
 
 
 def test_taking_back_a_resize_that_the_node_has_not_accepted_restarts_nothing() -> None:

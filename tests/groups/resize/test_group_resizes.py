@@ -1,11 +1,13 @@
 """Groups whose resources change in place, on a whole cluster in this process: rows GR1 to GR16 of the specification."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 from tests.builders import LeaderWorkerSet, lws, pod
+from tests.installed import installed
 
 from kohort.kube.errors import Forbidden, NotFound, Status
 from kohort.kube.request_encoding import PatchType
@@ -28,7 +30,9 @@ QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 
 @asynccontextmanager
 async def cluster_with_groups(nodes: int = 8) -> AsyncIterator[Cluster]:
-    async with Cluster(parts=("workloads", "scheduler", "operator"), nodes=nodes) as cluster:
+    async with Cluster(
+        parts=("workloads", "scheduler", "operator"), nodes=nodes, contents=installed("workloads")
+    ) as cluster:
         yield cluster
 
 
@@ -155,7 +159,8 @@ async def test_gr2_a_deferred_pod_is_waited_for() -> None:
         await order(cluster, "llm-0-2", resize="deferred", resize_message="no room")
         await edit(cluster)
         await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "Deferred")
-        assert "llm-0-2 is deferred: no room" in status(cluster)["resize"]["message"]
+        message = status(cluster)["resize"]["message"]
+        assert re.fullmatch(r"group 0: llm-0-2 is deferred on node sim-\d: no room; since \d+ s, until 420 s", message)
         assert condition(cluster, "Available")["status"] == "False"
         assert status(cluster)["resize"]["groups"]["deferred"] == 1
         await order(cluster, "llm-0-2", resize="accept")
@@ -231,6 +236,8 @@ async def test_gr7_a_container_that_must_restart_means_an_ordinary_roll() -> Non
         await edit(cluster, resizePolicy=restarting)
         await cluster.until(lambda: available(cluster) and cpus(cluster) == {"200m"})
         assert not set(uids(cluster).values()) & set(before.values())
+        said = {one["message"] for one in cluster.objects(EVENTS, NAMESPACE) if one["reason"] == "GroupRecreate"}
+        assert any("its resizePolicy restarts main, and restarts recreate the group" in one for one in said), said
 
 
 async def test_expected_restarts_do_not_recreate_a_group() -> None:
@@ -493,6 +500,31 @@ async def test_groups_are_resized_from_the_highest_index_down_to_the_partition()
             name: one["spec"]["containers"][0]["resources"]["requests"]["cpu"] for name, one in pods(cluster).items()
         }
         assert {name for name, cpu in sizes.items() if cpu == "100m"} == {"llm-0", "llm-0-1"}
+
+
+async def test_at_most_as_many_groups_as_may_be_away_are_resized_at_a_time() -> None:
+    """And only those that are through count as updated (R2, R6)."""
+    async with cluster_with_groups() as cluster:
+        subject = resizable("InPlaceOnly").replicas(4).size(2)
+        await create(cluster, subject.but("spec.rolloutStrategy.rollingUpdateConfiguration", {"maxUnavailable": 2}), 4)
+        for index in range(4):
+            await order(cluster, f"llm-{index}-1", resize="deferred")
+        await edit(cluster)
+        await cluster.until(lambda: (status(cluster).get("resize") or {}).get("groups", {}).get("deferred") == 2)
+        await asyncio.sleep(60)
+        assert {name for name in pods(cluster) if cpu_of(cluster, name) == "100m"} == {
+            "llm-0",
+            "llm-0-1",
+            "llm-1",
+            "llm-1-1",
+        }
+        assert status(cluster).get("updatedReplicas", 0) == 0
+        await order(cluster, "llm-3-1", resize="accept")
+        await cluster.until(lambda: status(cluster).get("updatedReplicas") == 1)
+        assert status(cluster)["resize"]["groups"]["adopted"] == 1
+        for index in range(3):
+            await order(cluster, f"llm-{index}-1", resize="accept")
+        await cluster.until(lambda: resized(cluster, 4))
 
 
 async def test_undo_is_in_place_too() -> None:

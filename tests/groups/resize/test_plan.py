@@ -1,5 +1,7 @@
 """What is done next with the groups of a set: the table of the module, and what holds for any set."""
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +14,7 @@ from kohort.groups.resize.plan import (
     ResizePods,
     RevertPods,
     SetView,
+    phase_after_failure,
     plan_group_resizes,
 )
 from kohort.groups.resize.pod_progress import PodProgress, Progress
@@ -39,7 +42,7 @@ def group(index: int = 0, *pods: PodView, phase: Phase | None = None, **more: ob
 
 
 def view(*groups: GroupView, policy: ResourceUpdatePolicy = OR_RECREATE, concurrency: int = 1) -> SetView:
-    return SetView(NEW, policy, 0, concurrency, 60.0, NOW, groups)
+    return SetView(NEW, policy, 0, 0, concurrency, 60.0, NOW, groups)
 
 
 def test_the_highest_group_begins() -> None:
@@ -55,8 +58,70 @@ def test_no_group_begins_while_as_many_as_allowed_are_under_way() -> None:
     assert plan_group_resizes(view(group(1), busy, concurrency=2)).actions == (CheckGroup(1),)
 
 
+def restarting(index: int, **more: object) -> GroupView:
+    pods = (msgspec.structs.replace(pod("g-0", Progress.NOT_SENT), restarts=True), pod("g-1", Progress.NOT_SENT))
+    return group(index, *pods, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("other", "counts"),
+    [
+        (group(2, revision=NEW, edit=None, ready=False), True),
+        (group(2, revision=NEW, edit=None, ready=True), False),
+        (group(2, revision=NEW, edit=None, ready=False, unplaced=True), False),
+        (group(2, phase=Phase.RECREATE), True),
+        (group(0, phase=Phase.RECREATE, ready=False), False),
+        (group(0, ready=False), False),
+    ],
+    ids=[
+        "new and not ready",
+        "new and ready",
+        "new without a node",
+        "to recreate",
+        "out of reach",
+        "old and not ready",
+    ],
+)
+def test_other_groups_that_are_not_known_to_serve_count(other: GroupView, counts: bool) -> None:
+    found = plan_group_resizes(view(group(1), other))
+    assert (CheckGroup(1) in found.actions) is not counts
+    assert found.waits_for_groups == ((other.index,) if counts else ())
+
+
+def test_a_group_without_a_leader_counts() -> None:
+    whole = msgspec.structs.replace(view(group(0), group(1)), replicas=3)
+    assert plan_group_resizes(whole).actions == ()
+    assert plan_group_resizes(msgspec.structs.replace(whole, concurrency=2)).actions == (CheckGroup(1),)
+
+
+def test_containers_restart_only_while_the_other_groups_are_ready() -> None:
+    away = group(0, ready=False)
+    assert plan_group_resizes(view(restarting(1), away)).actions == ()
+    assert plan_group_resizes(view(restarting(1), away, concurrency=2)).actions == (CheckGroup(1),)
+    broken = restarting(1, ready=False, broken=True)
+    only = plan_group_resizes(view(broken, away, policy=ResourceUpdatePolicy.IN_PLACE_ONLY))
+    assert only.actions == (CheckGroup(1),), "a group that does not serve has nothing to lose"
+
+
+def test_a_set_whose_groups_all_have_amounts_of_others_has_stopped() -> None:
+    foreign = group(1, pod("g-0", Progress.CONFLICT))
+    assert plan_group_resizes(view(group(0), foreign)).state == "Preflight"
+    assert plan_group_resizes(view(foreign)).state == "Stopped"
+
+
+@pytest.mark.parametrize("policy", list(ResourceUpdatePolicy))
+def test_no_group_is_deleted_whose_pods_would_not_be_admitted_again(policy: ResourceUpdatePolicy) -> None:
+    assert phase_after_failure(policy, RevertReason.NOT_ADMITTED) is Phase.REVERTED
+
+
+def test_a_group_that_its_quota_stopped_midway_begins_again() -> None:
+    record = ResizeRecord(NEW, Phase.REVERTING, NOW - 10, RevertReason.QUOTA_EXCEEDED)
+    back = group(0, pod("g-0", Progress.NOT_SENT, Progress.COMPLETE), record=record)
+    assert plan_group_resizes(view(back)).actions == (MarkGroup(0, None),)
+
+
 def test_groups_below_the_partition_are_left_alone() -> None:
-    held = SetView(NEW, OR_RECREATE, 2, 1, 60.0, NOW, (group(0), group(1)))
+    held = SetView(NEW, OR_RECREATE, 2, 2, 1, 60.0, NOW, (group(0), group(1)))
     found = plan_group_resizes(held)
     assert (found.actions, found.lowest_partition, found.state) == ((), 0, "")
 
@@ -96,7 +161,7 @@ def test_a_deferred_pod_is_waited_for_until_the_deadline() -> None:
     deferred = pod("g-0", Progress.DEFERRED)
     waiting = plan_group_resizes(view(group(0, deferred, phase=Phase.RESIZING)))
     assert waiting.actions == ()
-    assert waiting.look_again_after == 50.0
+    assert waiting.look_again_after == 15.0, "to say how long it has been"
     late = group(0, deferred, record=ResizeRecord(NEW, Phase.RESIZING, NOW - 61))
     (mark,) = plan_group_resizes(view(late)).actions
     assert isinstance(mark, MarkGroup) and mark.record is not None
@@ -125,8 +190,9 @@ def test_what_becomes_of_a_group_that_was_reverted() -> None:
 
 def test_a_group_that_is_recreated_is_left_to_the_roll() -> None:
     found = plan_group_resizes(view(group(1, phase=Phase.RECREATE), group(0)))
-    assert found.lowest_partition == 1
-    assert found.actions == (CheckGroup(0),)
+    assert (found.lowest_partition, found.actions, found.state) == (1, (), "Resizing")
+    both = plan_group_resizes(view(group(1, phase=Phase.RECREATE), group(0), concurrency=2))
+    assert both.actions == (CheckGroup(0),)
     assert found.counts.recreated == 1
 
 
@@ -146,6 +212,23 @@ def test_another_revision_reverts_a_group_under_way() -> None:
 def test_a_record_about_an_earlier_revision_is_removed() -> None:
     record = ResizeRecord("earlier", Phase.REVERTED, NOW)
     assert plan_group_resizes(view(group(0, record=record))).actions == (MarkGroup(0, None),)
+
+
+def test_a_group_whose_record_is_removed_comes_before_groups_of_a_lower_index() -> None:
+    earlier = group(1, record=ResizeRecord("earlier", Phase.REVERTED, NOW))
+    assert plan_group_resizes(view(group(0), earlier)).actions == (MarkGroup(1, None),)
+    assert plan_group_resizes(view(group(0), group(1))).actions == (CheckGroup(1),)
+
+
+@pytest.mark.parametrize("policy", [OR_RECREATE, ONLY])
+def test_a_group_that_stopped_for_amounts_of_others_is_tried_again_when_they_are_gone(
+    policy: ResourceUpdatePolicy,
+) -> None:
+    record = ResizeRecord(NEW, Phase.REVERTED, NOW, RevertReason.CONFLICT)
+    changed = group(0, pod("g-1", Progress.CONFLICT), record=record)
+    assert plan_group_resizes(view(changed, policy=policy)).actions == ()
+    back = group(0, pod("g-1", Progress.NOT_SENT), record=record)
+    assert plan_group_resizes(view(back, policy=policy)).actions == (MarkGroup(0, None),)
 
 
 def test_a_broken_group_is_recreated_for_nothing() -> None:
@@ -200,7 +283,9 @@ def sets(draw: st.DrawFn) -> SetView:
             )
         )
     policy = draw(st.sampled_from(list(ResourceUpdatePolicy)))
-    return SetView(NEW, policy, draw(st.integers(0, 5)), draw(st.integers(1, 3)), 60.0, NOW, groups)
+    return SetView(
+        NEW, policy, draw(st.integers(0, 5)), draw(st.integers(0, 5)), draw(st.integers(1, 3)), 60.0, NOW, groups
+    )
 
 
 @given(sets())

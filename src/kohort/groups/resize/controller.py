@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from kohort.groups import revisions
+from kohort.groups import messages, revisions
 from kohort.groups.caches import BY_GROUP, GroupCache, by_group
 from kohort.groups.leader_template_revision import template_revision
 from kohort.groups.leaderworkerset import LeaderWorkerSet
@@ -29,10 +29,9 @@ from kohort.groups.resize.plan import (
     plan_group_resizes,
     view_of_pod,
 )
-from kohort.groups.resize.pod_progress import RESIZE_IN_PROGRESS
-from kohort.groups.resize.preflight import PreflightFailure, failure_of_patch, record_after_preflight
-from kohort.groups.resize.preflight_requests import in_batches, patch_amounts, preflight_group, with_amounts
-from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason, read_record
+from kohort.groups.resize.preflight import PreflightFailure, failure_of_patch, reason_of, record_after_preflight
+from kohort.groups.resize.preflight_requests import in_batches, patch_amounts, preflight_group
+from kohort.groups.resize.record import Phase, ResizeRecord, read_record
 from kohort.groups.resize.status import ResizeReport
 from kohort.groups.set_plan import SetObservation
 from kohort.kube import clock
@@ -46,7 +45,8 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules import group_labels
-from kohort.rules.group_state import group_size
+from kohort.rules.group_state import group_size, pod_is_ready
+from kohort.rules.resize_conditions import IN_PROGRESS as RESIZE_IN_PROGRESS
 from kohort.rules.resource_edit import (
     AmountChange,
     InPlaceEdit,
@@ -56,6 +56,7 @@ from kohort.rules.resource_edit import (
     classify_revision_edit,
     pod_spec_of,
     stated_amounts,
+    with_amounts,
 )
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy, deadline_seconds, resource_update_policy
 
@@ -106,10 +107,14 @@ class GroupResizes:
         records = {index: read_record(pod.metadata.annotations) for index, pod in leaders.items()}
         if policy is ResourceUpdatePolicy.RECREATE and not any(records.values()):
             self._views.pop(seen.key, None)
-            return ResizePlan()
+            carried = {index: pod.metadata.labels.get(group_labels.REVISION, "") for index, pod in leaders.items()}
+            others = [index for index, revision in carried.items() if revision != seen.revision.key]
+            held = sum(index < seen.group_set.partition for index in others)
+            return ResizePlan(behind=len(others) - held, held_by_partition=held)
         view = SetView(
             revision=seen.revision.key,
             policy=policy,
+            replicas=seen.group_set.replicas,
             partition=seen.group_set.partition,
             concurrency=max(1, seen.group_set.unavailable),
             deadline_seconds=deadline_seconds(seen.group_set.spec),
@@ -138,7 +143,7 @@ class GroupResizes:
 
     def _group_view(self, seen: SetObservation, index: int, leader: Pod, record: ResizeRecord | None) -> GroupView:
         carried = leader.metadata.labels.get(group_labels.REVISION, "")
-        under_way = record is not None and record.phase in (Phase.RESIZING, Phase.REVERTING)
+        under_way = record is not None and record.under_way
         towards = record.revision if under_way and record is not None else seen.revision.key
         edit = self._edit(seen, carried, seen.revision.key)
         leader_change, worker_change = self._changes(seen, carried, towards)
@@ -146,7 +151,10 @@ class GroupResizes:
         changes = [leader_change, *([worker_change] * (len(members) - 1))]
         pods = self._pod_views(seen.key, index, members, changes)
         state = seen.states.get(index)
+        failed = state is not None and state.restart is not None
         ready = state is not None and state.ready
+        if failed and resource_update_policy(seen.group_set.spec) is ResourceUpdatePolicy.IN_PLACE_ONLY:
+            ready = all(map(pod_is_ready, members))
         return GroupView(
             index=index,
             revision=carried,
@@ -154,7 +162,7 @@ class GroupResizes:
             pods=pods,
             whole=self._is_whole(seen, leader, members),
             ready=ready,
-            broken=not ready and any(map(is_broken, members)),
+            broken=not ready and (failed or any(map(is_broken, members))),
             unplaced=is_broken(leader) and not any(pod.spec.node_name for pod in members),
             record=record,
         )
@@ -169,7 +177,7 @@ class GroupResizes:
             if wanted == seen.revision.key:
                 after = seen.revision
             if before is None or after is None:
-                return RecreateEdit(RecreateReason.OTHER_FIELDS)
+                return RecreateEdit(RecreateReason.OTHER_FIELDS, changes_amounts=False)
             found = classify_revision_edit(before.data["spec"], after.data["spec"])
             if len(self._edits) > _KEPT:
                 self._edits.clear()
@@ -269,7 +277,7 @@ class GroupResizes:
             except (NotFound, Conflict):
                 return _TRY_AGAIN
             except ApiError as problem:
-                failure = failure_of_patch(pod.metadata.name, problem)
+                failure = failure_of_patch(pod, problem)
                 if failure is None or record is None:
                     raise
                 return failure
@@ -279,8 +287,7 @@ class GroupResizes:
             for result in await asyncio.gather(*map(send, some)):
                 if isinstance(result, PreflightFailure) and record is not None:
                     message = f"{result.pod}: {result.detail}"
-                    reason = RevertReason.REFUSED
-                    reverting = ResizeRecord(record.revision, Phase.REVERTING, record.since, reason, message)
+                    reverting = ResizeRecord(record.revision, Phase.REVERTING, record.since, reason_of(result), message)
                     await self._mark(seen, leader, reverting)
                     return 0.0
                 if result == _TRY_AGAIN:
@@ -330,7 +337,8 @@ class GroupResizes:
         before = read_record(metadata.annotations)
         outcome = outcome_of(before, record)
         if outcome is not None:
-            self._metrics.count(seen.key, outcome, clock.seconds() - before.since if before is not None else 0.0)
+            began = before.since if before is not None and before.under_way else clock.seconds()
+            self._metrics.count(seen.key, outcome, clock.seconds() - began)
         self._announce(seen.group_set, metadata.labels.get(group_labels.GROUP_INDEX, ""), record)
 
     def _announce(self, group_set: LeaderWorkerSet, index: str, record: ResizeRecord | None) -> None:
@@ -364,7 +372,7 @@ class GroupResizes:
             seconds = clock.seconds() - record.since if record is not None else 0.0
             self._metrics.count(seen.key, ResizeOutcome.ADOPTED, seconds)
             index = leader.metadata.labels.get(group_labels.GROUP_INDEX, "")
-            text = f"Group {index} has the resources of revision {target}, without a recreated pod"
+            text = messages.group_resized(index, target)
             self._recorder.normal(LEADER_WORKER_SETS, seen.group_set, "GroupResized", text, action="Update")
 
     async def _adopt_workers(self, seen: SetObservation, workers: GroupStatefulSet, pods: Sequence[Pod]) -> bool:

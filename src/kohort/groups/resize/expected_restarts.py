@@ -10,6 +10,15 @@ noticed when it is stored, which is before its node acts on it:
 | a resize that its node has not accepted was taken back | nothing: the container feels the same as before |
 
 A note is kept in memory until it is on the pod, because the restart may be seen before the note is.
+
+A resize that was sent while the operator did not run is recognised when it is back, by the pod alone. Every resize adds
+one to the generation of its pod, so a pod has been resized at most `generation - 1` times:
+
+| a pod that the operator sees for the first time | noted |
+|---|---|
+| its resources are those of its template | nothing: its restarts are failures |
+| they differ, in a way for which a container asks to be restarted | its restarts, at most one for each resize |
+| the same, and its node has not carried out the last resize | one more, which is still to come |
 """
 
 from collections.abc import Mapping
@@ -20,20 +29,47 @@ from kohort.groups.restart_counts import expected_restarts
 from kohort.kube.client import Client
 from kohort.kube.errors import NotFound
 from kohort.kube.resources import PODS
-from kohort.objects.meta import find_condition
+from kohort.objects.meta import condition_is, find_condition
 from kohort.objects.pods import Container, Pod, PodSpec
 from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules import group_labels
+from kohort.rules.resize_conditions import IN_PROGRESS as RESIZE_IN_PROGRESS
 from kohort.rules.resize_restart import containers_to_restart
+from kohort.rules.resource_edit import StatedAmounts, with_amounts
 
 
 def notes_after_resize(pod: Pod, resized: PodSpec) -> dict[str, int]:
     """What must be noted on a pod that gets these resources; empty if nothing new."""
-    counts = {one.name: one.restart_count for one in pod.status.container_statuses}
-    counts |= {one.name: one.restart_count for one in pod.status.init_container_statuses}
-    noted = expected_restarts(pod)
+    counts, noted = _restart_counts(pod), expected_restarts(pod)
     found = {name: counts.get(name, 0) + 1 for name in containers_to_restart(_felt_spec(pod), resized)}
     return {name: count for name, count in found.items() if noted.get(name, 0) < count}
+
+
+def notes_for_missed_resizes(pod: Pod, template: StatedAmounts) -> dict[str, int]:
+    """What must be noted on a pod that others may have resized unseen, given what its template states."""
+    resizes = pod.metadata.generation - 1
+    containers = {"", *(one.name for one in pod.spec.all_containers)}
+    stated = {field: amount for field, amount in template.items() if field.container in containers}
+    resized = containers_to_restart(with_amounts(pod, stated).spec, pod.spec) if resizes > 0 else []
+    to_come = 1 if _is_still_to_be_carried_out(pod) else 0
+    counts, noted = _restart_counts(pod), expected_restarts(pod)
+    found = {name: min(counts.get(name, 0), resizes - to_come) + to_come for name in resized}
+    return {name: count for name, count in found.items() if noted.get(name, 0) < count}
+
+
+def _is_still_to_be_carried_out(pod: Pod) -> bool:
+    status = pod.status
+    if status.observed_generation and status.observed_generation < pod.metadata.generation:
+        return True
+    if condition_is(status.conditions, RESIZE_PENDING):
+        return True
+    under_way = condition_is(status.conditions, RESIZE_IN_PROGRESS)
+    return under_way and bool(containers_to_restart(_reported_spec(pod), pod.spec))
+
+
+def _restart_counts(pod: Pod) -> dict[str, int]:
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    return {one.name: one.restart_count for one in statuses}
 
 
 def _felt_spec(pod: Pod) -> PodSpec:
@@ -41,6 +77,11 @@ def _felt_spec(pod: Pod) -> PodSpec:
     pending = find_condition(pod.status.conditions, RESIZE_PENDING)
     if pending is None or pending.status != "True":
         return pod.spec
+    return _reported_spec(pod)
+
+
+def _reported_spec(pod: Pod) -> PodSpec:
+    """The spec with the resources that the node reports for containers."""
     actual = {one.name: one.resources for one in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
 
     def felt(container: Container) -> Container:
@@ -59,19 +100,38 @@ class ResizesByOthers:
 
     def __init__(self) -> None:
         self._notes: dict[str, dict[str, int]] = {}
+        self._unexamined: set[str] = set()
+        """Uids of pods that may have been resized before they were first seen."""
 
     def saw(self, old: Pod | None, new: Pod | None) -> None:
         if new is None:
             if old is not None:
                 self._notes.pop(old.metadata.uid, None)
+                self._unexamined.discard(old.metadata.uid)
             return
+        if (old is None or old.metadata.uid != new.metadata.uid) and new.metadata.generation > 1:
+            self._unexamined.add(new.metadata.uid)
         if old is None or old.metadata.uid != new.metadata.uid or old.metadata.generation == new.metadata.generation:
             return
         before = msgspec.structs.replace(old, metadata=new.metadata)
         notes = notes_after_resize(before, new.spec)
         if notes:
+            first, now = _restart_counts(old), _restart_counts(new)
+            resizes = new.metadata.generation - old.metadata.generation
+            notes = {name: max(n, min(now.get(name, 0), first.get(name, 0) + resizes)) for name, n in notes.items()}
             known = self._notes.get(new.metadata.uid, {})
             self._notes[new.metadata.uid] = {**known, **notes}
+
+    def is_unexamined(self, pod: Pod) -> bool:
+        return pod.metadata.uid in self._unexamined
+
+    def examine(self, pod: Pod, template: StatedAmounts) -> None:
+        """Find out whether a pod that was just seen for the first time had been resized before."""
+        uid = pod.metadata.uid
+        self._unexamined.discard(uid)
+        notes = notes_for_missed_resizes(pod, template)
+        if notes:
+            self._notes[uid] = {**notes, **self._notes.get(uid, {})}
 
     def noted(self, pod: Pod) -> Pod:
         """The pod as if everything that is known were noted on it."""

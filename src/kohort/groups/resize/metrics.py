@@ -33,11 +33,12 @@ def outcome_of(before: ResizeRecord | None, after: ResizeRecord | None) -> Resiz
     |---|---|---|
     | nothing | Reverted | refused: nothing was touched |
     | nothing | Recreate | recreated |
+    | Reverted | Recreate | recreated: the policy of the set changed |
     | Resizing, Reverting | Reverted | reverted |
     | Resizing, Reverting | Recreate | recreated |
     | Resizing, Reverting | nothing | superseded: another revision is wanted by now |
     """
-    under_way = before is not None and before.phase in (Phase.RESIZING, Phase.REVERTING)
+    under_way = before is not None and before.under_way
     if after is None:
         return ResizeOutcome.SUPERSEDED if under_way else None
     if after.phase is Phase.RECREATE:

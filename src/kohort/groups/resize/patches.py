@@ -11,11 +11,12 @@
 from typing import Final
 
 from kohort.groups.resize.record import ResizeRecord, write_record
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
 from kohort.rules.resource_edit import POD, AmountField, StatedAmounts
 
-STATEFUL_SET_REVISION: Final = "controller-revision-hash"
+STATEFUL_SET_REVISION: Final = well_known_names.CONTROLLER_REVISION_HASH
 
 
 def pod_amounts(amounts: StatedAmounts, sidecars: frozenset[str], resource_version: str = "") -> JsonObject:

@@ -1,13 +1,22 @@
 """What is done next with every group of a set whose new revision can be had in place.
 
-Groups are resized from the highest index down to the partition, at most `concurrency` of them at a time. One group goes
-through these states; what is recorded on its leader says in which it is:
+Groups are resized from the highest index down to the partition, at most `concurrency` of them at a time. What counts
+beside the groups under way:
+
+| another group | counts |
+|---|---|
+| has the wanted revision, or has no leader, and is not ready | yes: whether the new resources serve is not known yet |
+| is to be recreated, and the roll can reach it | yes |
+| is not ready at an earlier revision | if the group that is to begin is ready and its containers restart |
+| no pod of it has a node | no: it may wait for the room that a resize makes |
+
+One group goes through these states; what is recorded on its leader says in which it is:
 
 | recorded | observed | action |
 |---|---|---|
 | nothing | the group is whole and ready, and it is its turn | `CheckGroup`: preflight, then Resizing |
 | nothing | a pod has amounts of someone else | none: the conflict is reported |
-| nothing | broken, policy InPlaceOrRecreate | `MarkGroup(RECREATE)`: recreating it costs no availability |
+| nothing | broken or failed, policy InPlaceOrRecreate | `MarkGroup(RECREATE)`: that costs no availability |
 | nothing | no pod of it has a node | `MarkGroup(RECREATE)`: nothing runs that could be resized |
 | Resizing | pods that shrink are not done | `ResizePods`: those, leader first |
 | Resizing | pods that shrink are done | `ResizePods`: the others, leader last |
@@ -16,10 +25,23 @@ through these states; what is recorded on its leader says in which it is:
 | Resizing | someone else changed an amount of a pod | `MarkGroup(REVERTING, CONFLICT)` |
 | Resizing | another revision is wanted by now | `MarkGroup(REVERTING, SUPERSEDED)` |
 | Reverting | pods that do not have their old amounts | `RevertPods` |
-| Reverting | all pods are back | `MarkGroup`: RECREATE, REVERTED, or no record at all if it was superseded |
+| Reverting | all pods are back, or twice the deadline is over | `MarkGroup`: RECREATE, REVERTED or none |
 | Recreate | | none: the roll may reach the group (`lowest_partition`) |
 | Reverted | | none, and no further group begins |
 | about an earlier revision, and not under way | | `MarkGroup(None)` |
+
+A group at which the set stopped, or which waits to be recreated, is reconsidered when the strategy of the set changes,
+or when nothing stands in its way any more:
+
+| recorded | the set now | action |
+|---|---|---|
+| Reverted, DEADLINE_EXCEEDED | gives more time than it had | `MarkGroup(None)`: it is tried again |
+| Reverted, by any reason but CONFLICT and NOT_ADMITTED | InPlaceOrRecreate | `MarkGroup(RECREATE)` |
+| Recreate | InPlaceOnly, and the group has nodes | `MarkGroup(None)`: it must not be recreated any more |
+| Reverted | Recreate | none: the roll may reach the group |
+| Reverted, CONFLICT | its pods have amounts of a template again | `MarkGroup(None)`: it is tried again |
+
+While a record is removed, no other group begins: the group of the highest index comes first.
 
 The leader StatefulSet must not replace a group that is to be resized. It replaces groups from its partition up, so its
 partition stays above the highest of them: `lowest_partition`.
@@ -27,14 +49,16 @@ partition stays above the highest of them: `lowest_partition`.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from kohort.groups.resize.pod_progress import PodProgress, Progress, pod_progress
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
+from kohort.objects.container_reasons import CRASH_LOOP_BACK_OFF
 from kohort.objects.meta import find_condition
 from kohort.objects.pods import Pod
+from kohort.rules.resize_restart import containers_restarted_by
 from kohort.rules.resource_edit import AmountChange, InPlaceEdit, RecreateEdit
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
@@ -48,6 +72,9 @@ class PodView(msgspec.Struct, frozen=True):
     """Towards the amounts of the revision that is recorded, else of the wanted one."""
     backward: PodProgress
     """Back to the amounts of the revision that the group carries."""
+    node: str = ""
+    restarts: bool = False
+    """A container of it restarts on the way."""
 
 
 class GroupView(msgspec.Struct, frozen=True):
@@ -61,7 +88,7 @@ class GroupView(msgspec.Struct, frozen=True):
     """All its pods exist and none is being deleted."""
     ready: bool
     broken: bool = False
-    """It is not ready and will not become ready by waiting."""
+    """It is not ready and will not become ready by waiting, or is held, or waits to be recreated."""
     unplaced: bool = False
     """No pod of it has a node, and the scheduler found none for its leader."""
     record: ResizeRecord | None = None
@@ -74,6 +101,8 @@ def view_of_pod(pod: Pod, change: AmountChange, *, is_leader: bool) -> PodView:
         shrinks=_shrinks(change),
         forward=pod_progress(pod, change),
         backward=pod_progress(pod, change.reversed),
+        node=pod.spec.node_name,
+        restarts=bool(containers_restarted_by(pod, change.after)) if change.changed_fields else False,
     )
 
 
@@ -93,13 +122,14 @@ def is_broken(pod: Pod) -> bool:
 
 def _crash_loops(pod: Pod) -> bool:
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    return any(one.state.waiting is not None and one.state.waiting.reason == "CrashLoopBackOff" for one in statuses)
+    return any(one.state.waiting is not None and one.state.waiting.reason == CRASH_LOOP_BACK_OFF for one in statuses)
 
 
 class SetView(msgspec.Struct, frozen=True):
     revision: str
     """The wanted one."""
     policy: ResourceUpdatePolicy
+    replicas: int
     partition: int
     """Groups below it are not touched."""
     concurrency: int
@@ -145,6 +175,8 @@ Action = CheckGroup | ResizePods | RevertPods | AdoptGroup | MarkGroup
 
 # What is reported
 
+_REPORT_SECONDS: Final = 15.0
+"""How often the status says anew for how long a pod has been waited for."""
 State = Literal["", "Preflight", "Resizing", "Adopting", "Reverting", "Stopped"]
 
 
@@ -170,9 +202,24 @@ class WaitingPod(msgspec.Struct, frozen=True):
     group: int
     pod: str
     progress: Progress
+    node: str
     node_message: str
     seconds: float
     """Since the resize of its group began."""
+
+
+class StoppedGroup(msgspec.Struct, frozen=True):
+    """A group that could not be resized, and at which the set stops."""
+
+    group: int
+    record: ResizeRecord
+
+
+class WaitingRecreation(msgspec.Struct, frozen=True):
+    """A group that could not be resized and still has its former resources, until the roll recreates it."""
+
+    group: int
+    why: str
 
 
 class ResizePlan(msgspec.Struct, frozen=True):
@@ -181,11 +228,21 @@ class ResizePlan(msgspec.Struct, frozen=True):
     state: State = ""
     counts: GroupCounts = GroupCounts()
     waiting: WaitingPod | None = None
-    stopped: ResizeRecord | None = None
+    stopped: StoppedGroup | None = None
     """Why no further group begins."""
     conflicts: tuple[Conflict, ...] = ()
     look_again_after: float = 0.0
-    """Seconds until a deadline passes; 0 for never."""
+    """Seconds until a deadline passes, or until the time in the message is out of date; 0 for never."""
+    waits_for_groups: tuple[int, ...] = ()
+    """Groups that must be ready before the next one begins."""
+    behind: int = 0
+    """Groups that the roll still has to bring to the wanted revision, in place or not."""
+    held_by_partition: int = 0
+    """Groups below the partition that have another revision."""
+    to_recreate: WaitingRecreation | None = None
+    """The next group that could not be resized, and that the roll recreates."""
+    recreating: RecreateEdit | None = None
+    """Cpu or memory change, together with something that running pods cannot follow."""
     pods: dict[Progress, int] = {}
     """Pods of groups under way, by how far they are."""
 
@@ -197,35 +254,50 @@ def plan_group_resizes(view: SetView) -> ResizePlan:
     actions: list[Action] = []
     for group in in_range:
         actions += _next_actions(view, group)
-    stopped = next((one.record for one in pending if _stops(view, one)), None)
+    reconsidered = {one.index for one in actions}
+    stops = [one for one in pending if _stops(view, one)]
+    kept = [StoppedGroup(one.index, one.record) for one in stops if one.record and one.index not in reconsidered]
+    stopped = kept[0] if kept else None
+    to_recreate = _to_recreate(view, in_range, reconsidered)
     begun = [one for one in pending if _under_way(one)]
-    if stopped is None:
-        actions += _begin(view, pending, view.concurrency - len(begun))
+    waiting = _waiting(view, begun)
+    begins = [] if stops or any(map(_begins_anew, actions)) else _begin(view, pending)
+    actions += begins
     return ResizePlan(
         actions=tuple(actions),
         lowest_partition=max((one.index + 1 for one in pending), default=0),
-        state=_state(view, pending, actions, stopped),
+        state=_state(pending, actions, stopped, to_recreate),
+        waits_for_groups=() if begun or begins or stopped else _waits_for(view, pending),
         counts=_counts(view, in_range),
-        waiting=_waiting(view, begun),
+        waiting=waiting,
         stopped=stopped,
+        behind=sum(one.revision != view.revision for one in in_range),
+        held_by_partition=sum(one.index < view.partition and one.revision != view.revision for one in view.groups),
+        to_recreate=to_recreate,
         conflicts=_conflicts(in_range),
-        look_again_after=_until_deadline(view, begun),
+        look_again_after=_look_again_after(view, begun, waiting),
+        recreating=_recreating(view, in_range),
         pods=_pods_by_progress(begun),
     )
+
+
+def _begins_anew(action: Action) -> bool:
+    """The record of a group is removed: it may be the next one to begin, before groups of a lower index."""
+    return isinstance(action, MarkGroup) and action.record is None
 
 
 def _is_pending(view: SetView, group: GroupView) -> bool:
     """The group is to be resized in place, so that the roll must not reach it."""
     record = group.record
     if record is not None and record.phase is Phase.RECREATE and record.revision == view.revision:
-        return False
+        return bool(_reconsider(view, group, record)) and isinstance(group.edit, InPlaceEdit)
     if _under_way(group):
         return True
     return view.policy is not ResourceUpdatePolicy.RECREATE and isinstance(group.edit, InPlaceEdit)
 
 
 def _under_way(group: GroupView) -> bool:
-    return group.record is not None and group.record.phase in (Phase.RESIZING, Phase.REVERTING)
+    return group.record is not None and group.record.under_way
 
 
 def _stops(view: SetView, group: GroupView) -> bool:
@@ -242,8 +314,25 @@ def _next_actions(view: SetView, group: GroupView) -> list[Action]:
             return _continue_resize(view, group, record)
         case Phase.REVERTING:
             return _continue_revert(view, group, record)
-        case Phase.REVERTED | Phase.RECREATE if record.revision != view.revision or group.edit is None:
-            return [MarkGroup(group.index, None)]
+        case Phase.REVERTED | Phase.RECREATE:
+            return _reconsider(view, group, record)
+
+
+def _reconsider(view: SetView, group: GroupView, record: ResizeRecord) -> list[Action]:
+    if record.revision != view.revision or group.edit is None:
+        return [MarkGroup(group.index, None)]
+    only = view.policy is ResourceUpdatePolicy.IN_PLACE_ONLY
+    if record.phase is Phase.RECREATE:
+        return [MarkGroup(group.index, None)] if only and not group.unplaced else []
+    if not view.policy.in_place:
+        return []
+    if record.reason is RevertReason.CONFLICT and not _conflicts([group]):
+        return [MarkGroup(group.index, None)]
+    late = record.reason is RevertReason.DEADLINE_EXCEEDED
+    if late and 0 < record.deadline < view.deadline_seconds:
+        return [MarkGroup(group.index, None)]
+    if phase_after_failure(view.policy, record.reason) is Phase.RECREATE:
+        return [MarkGroup(group.index, msgspec.structs.replace(record, phase=Phase.RECREATE))]
     return []
 
 
@@ -274,7 +363,7 @@ def _reason_to_revert(view: SetView, group: GroupView, record: ResizeRecord) -> 
         return because(RevertReason.SUPERSEDED)
     for pod in group.pods:
         if pod.forward.progress is Progress.INFEASIBLE:
-            return because(RevertReason.INFEASIBLE, f"{pod.name}: {pod.forward.message}")
+            return because(RevertReason.INFEASIBLE, f"{_on_its_node(pod)}: {pod.forward.message}")
         if pod.forward.conflict is not None:
             return because(
                 RevertReason.CONFLICT, f"{pod.name}: {pod.forward.conflict.path} was changed by someone else"
@@ -284,32 +373,50 @@ def _reason_to_revert(view: SetView, group: GroupView, record: ResizeRecord) -> 
     for pod in group.pods:
         if pod.forward.progress is not Progress.COMPLETE:
             message = pod.forward.message or pod.forward.progress.value
-            return because(RevertReason.DEADLINE_EXCEEDED, f"{pod.name}: {message}")
+            late = because(RevertReason.DEADLINE_EXCEEDED, f"{_on_its_node(pod)}: {message}")
+            return msgspec.structs.replace(late, deadline=view.deadline_seconds)
     return None
 
 
+def _on_its_node(pod: PodView) -> str:
+    return f"{pod.name} on node {pod.node}" if pod.node else pod.name
+
+
 def _continue_revert(view: SetView, group: GroupView, record: ResizeRecord) -> list[Action]:
-    unreverted = tuple(pod.name for pod in group.pods if pod.backward.progress is Progress.NOT_SENT)
-    if unreverted:
-        return [RevertPods(group.index, unreverted)]
-    if any(pod.backward.progress not in (Progress.COMPLETE, Progress.CONFLICT, Progress.GONE) for pod in group.pods):
-        return []
-    if record.reason is RevertReason.SUPERSEDED or record.revision != view.revision:
+    if view.now < _end_of_revert(view, record):
+        unreverted = tuple(pod.name for pod in group.pods if pod.backward.progress is Progress.NOT_SENT)
+        if unreverted:
+            return [RevertPods(group.index, unreverted)]
+        if any(pod.backward.progress not in _BACK for pod in group.pods):
+            return []
+    if record.reason in _MAY_BEGIN_AGAIN or record.revision != view.revision:
         return [MarkGroup(group.index, None)]
     phase = phase_after_failure(view.policy, record.reason)
-    return [MarkGroup(group.index, ResizeRecord(record.revision, phase, record.since, record.reason, record.message))]
+    return [MarkGroup(group.index, msgspec.structs.replace(record, phase=phase))]
+
+
+def _end_of_revert(view: SetView, record: ResizeRecord) -> float:
+    """A node that does not even give former amounts back must not hold the other groups."""
+    return record.since + 2 * view.deadline_seconds
+
+
+_BACK: Final = (Progress.COMPLETE, Progress.CONFLICT, Progress.GONE)
+_MAY_BEGIN_AGAIN: Final = (RevertReason.SUPERSEDED, RevertReason.QUOTA_EXCEEDED)
+"""Its preflight says when."""
+_NEVER_RECREATED: Final = (RevertReason.CONFLICT, RevertReason.NOT_ADMITTED)
 
 
 def phase_after_failure(policy: ResourceUpdatePolicy, reason: RevertReason | None) -> Phase:
     """What becomes of a group that cannot be resized. Amounts that someone else set are never overwritten by
-    recreating their pod."""
-    if policy is ResourceUpdatePolicy.IN_PLACE_OR_RECREATE and reason is not RevertReason.CONFLICT:
+    recreating their pod, and no pod is deleted whose successor would not be admitted."""
+    if policy is ResourceUpdatePolicy.IN_PLACE_OR_RECREATE and reason not in _NEVER_RECREATED:
         return Phase.RECREATE
     return Phase.REVERTED
 
 
-def _begin(view: SetView, pending: Sequence[GroupView], room: int) -> list[Action]:
+def _begin(view: SetView, pending: Sequence[GroupView]) -> list[Action]:
     actions: list[Action] = []
+    occupied, checked = _occupied(view, pending), 0
     for group in pending:
         if group.record is not None or not isinstance(group.edit, InPlaceEdit):
             continue
@@ -317,10 +424,46 @@ def _begin(view: SetView, pending: Sequence[GroupView], room: int) -> list[Actio
             continue
         if group.unplaced or (group.broken and view.policy is ResourceUpdatePolicy.IN_PLACE_OR_RECREATE):
             actions.append(MarkGroup(group.index, ResizeRecord(view.revision, Phase.RECREATE, view.now)))
-        elif room > 0 and group.whole and (group.ready or group.broken):
+        elif group.whole and (group.ready or group.broken) and occupied.beside(group) + checked < view.concurrency:
             actions.append(CheckGroup(group.index))
-            room -= 1
+            checked += 1
     return actions
+
+
+class _Occupied(NamedTuple):
+    """The groups that count against `concurrency`."""
+
+    always: frozenset[int]
+    if_containers_restart: frozenset[int]
+
+    def of(self, beginning: GroupView) -> frozenset[int]:
+        restarts = beginning.ready and any(pod.restarts for pod in beginning.pods)
+        return self.if_containers_restart if restarts else self.always
+
+    def beside(self, beginning: GroupView) -> int:
+        found = self.of(beginning)
+        return len(found) - (beginning.index in found)
+
+
+def _occupied(view: SetView, pending: Sequence[GroupView]) -> _Occupied:
+    there = {one.index for one in view.groups}
+    reachable = max((one.index for one in pending), default=-1)
+    found = {index for index in range(view.replicas) if index not in there}
+    found |= {one.index for one in view.groups if _under_way(one) or _not_known_to_serve(view, one)}
+    found |= {one.index for one in view.groups if one.index > reachable and _is_to_be_recreated(view, one)}
+    unready = {one.index for one in view.groups if not one.ready}
+    return _Occupied(frozenset(found), frozenset(found | unready))
+
+
+def _not_known_to_serve(view: SetView, group: GroupView) -> bool:
+    return group.revision == view.revision and not group.ready and not group.unplaced
+
+
+def _waits_for(view: SetView, pending: Sequence[GroupView]) -> tuple[int, ...]:
+    waiting = next((one for one in pending if one.record is None and one.whole and not _conflicts([one])), None)
+    if waiting is None:
+        return ()
+    return tuple(sorted(_occupied(view, pending).of(waiting) - {waiting.index}))
 
 
 def _not_sent(pods: Iterable[PodView]) -> list[PodView]:
@@ -331,8 +474,25 @@ def _leader_first(pods: Sequence[PodView]) -> tuple[str, ...]:
     return tuple(pod.name for pod in sorted(pods, key=lambda pod: not pod.leader))
 
 
+def _to_recreate(view: SetView, groups: Sequence[GroupView], reconsidered: set[int]) -> WaitingRecreation | None:
+    for one in groups:
+        if one.record is not None and one.index not in reconsidered and _is_to_be_recreated(view, one):
+            return WaitingRecreation(one.index, one.record.message)
+    return None
+
+
+def _is_to_be_recreated(view: SetView, group: GroupView) -> bool:
+    record = group.record
+    if record is None or record.phase is not Phase.RECREATE:
+        return False
+    return record.revision == view.revision and group.edit is not None
+
+
 def _state(
-    view: SetView, pending: Sequence[GroupView], actions: Sequence[Action], stopped: ResizeRecord | None
+    pending: Sequence[GroupView],
+    actions: Sequence[Action],
+    stopped: StoppedGroup | None,
+    to_recreate: WaitingRecreation | None,
 ) -> State:
     records = [one.record for one in pending if one.record is not None]
     if any(one.phase is Phase.REVERTING for one in records):
@@ -343,7 +503,11 @@ def _state(
         return "Resizing"
     if stopped is not None:
         return "Stopped"
-    return "Preflight" if pending else ""
+    if to_recreate is not None:
+        return "Resizing"
+    if not pending:
+        return ""
+    return "Stopped" if all(_conflicts([one]) for one in pending) else "Preflight"
 
 
 def _counts(view: SetView, groups: Sequence[GroupView]) -> GroupCounts:
@@ -351,9 +515,10 @@ def _counts(view: SetView, groups: Sequence[GroupView]) -> GroupCounts:
         return sum(one.record is not None and one.record.phase is phase for one in groups)
 
     resizing = [one for one in groups if one.record is not None and one.record.phase is Phase.RESIZING]
+    missing = set(range(view.partition, view.replicas)) - {one.index for one in groups}
     return GroupCounts(
-        wanted=len(groups),
-        adopted=sum(one.revision == view.revision and one.record is None for one in groups),
+        wanted=len(groups) + len(missing),
+        adopted=sum(one.revision == view.revision and one.record is None and one.ready for one in groups),
         resizing=len(resizing),
         deferred=sum(any(pod.forward.progress is Progress.DEFERRED for pod in one.pods) for one in resizing),
         reverted=recorded(Phase.REVERTED),
@@ -369,7 +534,7 @@ def _waiting(view: SetView, groups: Sequence[GroupView]) -> WaitingPod | None:
             found = pod.forward if group.record.phase is Phase.RESIZING else pod.backward
             if found.progress.blocked or found.progress is Progress.INFEASIBLE:
                 seconds = max(0.0, view.now - group.record.since)
-                return WaitingPod(group.index, pod.name, found.progress, found.message, seconds)
+                return WaitingPod(group.index, pod.name, found.progress, pod.node, found.message, seconds)
     return None
 
 
@@ -391,10 +556,18 @@ def _conflicts(groups: Sequence[GroupView]) -> tuple[Conflict, ...]:
     )
 
 
-def _until_deadline(view: SetView, groups: Sequence[GroupView]) -> float:
-    left = [
-        max(one.record.since + view.deadline_seconds - view.now, 0.1)
-        for one in groups
-        if one.record is not None and one.record.phase is Phase.RESIZING
+def _recreating(view: SetView, groups: Sequence[GroupView]) -> RecreateEdit | None:
+    edits = (one.edit for one in groups) if view.policy.in_place else ()
+    return next((edit for edit in edits if isinstance(edit, RecreateEdit) and edit.changes_amounts), None)
+
+
+def _look_again_after(view: SetView, groups: Sequence[GroupView], waiting: WaitingPod | None) -> float:
+    records = [one.record for one in groups if one.record is not None and one.record.under_way]
+    ends = [
+        one.since + view.deadline_seconds if one.phase is Phase.RESIZING else _end_of_revert(view, one)
+        for one in records
     ]
+    left = [max(one - view.now, 0.1) for one in ends]
+    if waiting is not None:
+        left.append(_REPORT_SECONDS)
     return min(left, default=0.0)

@@ -28,9 +28,9 @@ from kohort.objects.meta import find_condition
 from kohort.objects.pods import ContainerStatus, Pod, PodSpec
 from kohort.objects.quantity import Quantity
 from kohort.resources.effective import RESIZE_PENDING
+from kohort.rules.resize_conditions import IN_PROGRESS as RESIZE_IN_PROGRESS
 from kohort.rules.resource_edit import POD, RESIZABLE, AmountChange, AmountField, Side, StatedAmounts
 
-RESIZE_IN_PROGRESS: Final = "PodResizeInProgress"
 _INFEASIBLE: Final = "Infeasible"
 _ERROR: Final = "Error"
 
@@ -106,8 +106,14 @@ def desired_amounts(spec: PodSpec) -> dict[AmountField, Quantity]:
 
 
 def foreign_fields(desired: StatedAmounts, change: AmountChange) -> list[AmountField]:
-    """Amounts that are neither the old nor the new ones. An amount that the old template did not state may have any
-    value: the cluster can have filled it in."""
+    """Amounts that are neither the old nor the new ones. An amount of a container that the old template did not state
+    may have any value, because the cluster can have filled it in; one of the pod as a whole only if the template
+    states others of it."""
+    stated = {*change.before, *change.after}
+    if stated and not any(field.container == POD for field in stated):
+        added = [field for field in desired if field.container == POD]
+        if added:
+            return added
     return [
         field
         for field, amount in change.after.items()

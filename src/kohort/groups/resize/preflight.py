@@ -2,10 +2,10 @@
 
 | asked | if not |
 |---|---|
+| the quotas of the namespace have room for what the whole group asks for more | QUOTA_EXCEEDED |
 | the cluster serves `pods/resize` | NOT_SUPPORTED |
 | no container is restarted by it, unless the group tolerates that or the policy is InPlaceOnly | WOULD_RESTART |
 | every pod fits its node, other pods or not, and the node runs Linux | INFEASIBLE |
-| the quotas of the namespace have room for what the whole group asks for more | QUOTA_EXCEEDED |
 | the API server accepts every patch as a dry run | by the answer |
 
 What happens then:
@@ -14,17 +14,22 @@ What happens then:
 |---|---|---|
 | none | Resizing | Resizing |
 | QUOTA_EXCEEDED | asked again later | asked again later |
-| any other | Recreate | Reverted: the set stops here |
+| NOT_ADMITTED: the namespace would refuse new pods too | Reverted: the set stops here | Reverted |
+| any other | Recreate | Reverted |
+
+Quotas come first, because a group that its quota has no room for must not be recreated either: its pods would be gone.
 """
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from kohort.groups.resize.plan import phase_after_failure
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
 from kohort.kube import errors
+from kohort.objects import well_known_names
 from kohort.objects.core import Node
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import ZERO, Quantity
@@ -34,16 +39,17 @@ from kohort.rules.resource_edit import RESIZABLE
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
 
-class Refusal(StrEnum):
+class PreflightRefusal(StrEnum):
     NOT_SUPPORTED = "NotSupported"
     WOULD_RESTART = "WouldRestart"
     INFEASIBLE = "Infeasible"
     QUOTA_EXCEEDED = "QuotaExceeded"
     REFUSED = "Refused"
+    NOT_ADMITTED = "NotAdmitted"
 
 
 class PreflightFailure(msgspec.Struct, frozen=True):
-    refusal: Refusal
+    refusal: PreflightRefusal
     pod: str
     detail: str
     """Amounts, names or the words of the API server."""
@@ -75,27 +81,27 @@ class GroupCheck(msgspec.Struct, frozen=True):
 
 def check_group(check: GroupCheck) -> PreflightFailure | None:
     """The first reason why the group must not be touched, by what is known without asking the API server."""
+    failure = _quota_failure(check)
     for pod in check.pods:
-        failure = _restart_failure(check, pod) or _node_failure(pod)
-        if failure is not None:
-            return failure
-    return _quota_failure(check)
+        failure = failure or _restart_failure(check, pod) or _node_failure(pod)
+    return failure
 
 
 def _restart_failure(check: GroupCheck, pod: PodCheck) -> PreflightFailure | None:
     tolerated = not check.restarts_recreate_group or check.policy is ResourceUpdatePolicy.IN_PLACE_ONLY
     if not pod.restarts or tolerated:
         return None
-    return PreflightFailure(Refusal.WOULD_RESTART, pod.before.metadata.name, ", ".join(pod.restarts))
+    detail = f"its resizePolicy restarts {', '.join(pod.restarts)}, and restarts recreate the group"
+    return PreflightFailure(PreflightRefusal.WOULD_RESTART, pod.before.metadata.name, detail)
 
 
 def _node_failure(pod: PodCheck) -> PreflightFailure | None:
     if pod.node is None:
         return None
     name = pod.before.metadata.name
-    system = pod.node.metadata.labels.get("kubernetes.io/os", "linux")
+    system = pod.node.metadata.labels.get(well_known_names.OS, "linux")
     if system != "linux":
-        return PreflightFailure(Refusal.INFEASIBLE, name, f"node {pod.node.metadata.name} runs {system}")
+        return PreflightFailure(PreflightRefusal.INFEASIBLE, name, f"node {pod.node.metadata.name} runs {system}")
     allocatable = amounts_of(pod.node.status.allocatable)
     wanted = requests(pod.after)
     for resource in RESIZABLE:
@@ -103,7 +109,7 @@ def _node_failure(pod: PodCheck) -> PreflightFailure | None:
             detail = (
                 f"{wanted[resource]} {resource} requested, node {pod.node.metadata.name} has {allocatable[resource]}"
             )
-            return PreflightFailure(Refusal.INFEASIBLE, name, detail)
+            return PreflightFailure(PreflightRefusal.INFEASIBLE, name, detail)
     return None
 
 
@@ -115,7 +121,7 @@ def _quota_failure(check: GroupCheck) -> PreflightFailure | None:
             if used > quota.hard[name]:
                 more, before = used - quota.used.get(name, ZERO), quota.used.get(name, ZERO)
                 detail = f"quota {quota.name}: {more} more {name}, {before} of {quota.hard[name]} used"
-                return PreflightFailure(Refusal.QUOTA_EXCEEDED, check.pods[0].before.metadata.name, detail)
+                return PreflightFailure(PreflightRefusal.QUOTA_EXCEEDED, check.pods[0].before.metadata.name, detail)
     return None
 
 
@@ -149,37 +155,52 @@ def _growth(pods: Sequence[PodCheck]) -> dict[str, Quantity]:
     return growth
 
 
-def failure_of_patch(pod: str, problem: errors.ApiError) -> PreflightFailure | None:
+def failure_of_patch(pod: Pod, problem: errors.ApiError) -> PreflightFailure | None:
     """What the API server's answer to a patch means; None if it is worth trying again as it is.
 
     | answer | meaning |
     |---|---|
-    | 404 about the subresource, 405 | the cluster cannot resize |
+    | 404 about the subresource, 405, 422 about pods as a whole | the cluster cannot resize |
     | 403, by a quota | the quota has no room |
     | 403, because the node can never hold it | infeasible |
-    | 403 otherwise, 422 | refused: by a limit range, a policy, or the rules for pods |
+    | 403 by a limit range, 422 because of a limit that it filled in | not admitted: new pods would not be, either |
+    | 403 otherwise, 422 | refused: by a policy, or by the rules for pods that run |
     | 404, 409, 429, 5xx | again |
     """
-    why = request_refusal(problem.message)
+    name, why = pod.metadata.name, request_refusal(problem.message)
     if isinstance(problem, errors.MethodNotAllowed) or (
         isinstance(problem, errors.NotFound) and why is RequestRefusal.KIND_NOT_SERVED
     ):
-        return PreflightFailure(Refusal.NOT_SUPPORTED, pod, "the cluster does not serve pods/resize")
+        return PreflightFailure(PreflightRefusal.NOT_SUPPORTED, name, "the cluster does not serve pods/resize")
+    if why is RequestRefusal.POD_LEVEL_NOT_SUPPORTED:
+        return PreflightFailure(PreflightRefusal.NOT_SUPPORTED, name, problem.message)
     if isinstance(problem, errors.Forbidden) and why is RequestRefusal.QUOTA_EXCEEDED:
-        return PreflightFailure(Refusal.QUOTA_EXCEEDED, pod, problem.message)
+        return PreflightFailure(PreflightRefusal.QUOTA_EXCEEDED, name, problem.message)
     if isinstance(problem, errors.Forbidden) and why is RequestRefusal.NODE_TOO_SMALL:
-        return PreflightFailure(Refusal.INFEASIBLE, pod, problem.message)
+        return PreflightFailure(PreflightRefusal.INFEASIBLE, name, problem.message)
+    limited = why is RequestRefusal.REQUEST_ABOVE_LIMIT and _LIMIT_RANGER in pod.metadata.annotations
+    if limited or why is RequestRefusal.OUTSIDE_LIMIT_RANGE:
+        return PreflightFailure(PreflightRefusal.NOT_ADMITTED, name, problem.message)
     if isinstance(problem, errors.Forbidden | errors.Invalid | errors.BadRequest):
-        return PreflightFailure(Refusal.REFUSED, pod, problem.message)
+        return PreflightFailure(PreflightRefusal.REFUSED, name, problem.message)
     return None
 
 
-_REASONS = {
-    Refusal.NOT_SUPPORTED: RevertReason.NOT_SUPPORTED,
-    Refusal.WOULD_RESTART: RevertReason.WOULD_RESTART,
-    Refusal.INFEASIBLE: RevertReason.INFEASIBLE,
-    Refusal.REFUSED: RevertReason.REFUSED,
+_LIMIT_RANGER: Final = well_known_names.LIMIT_RANGER
+"""Annotation of pods for which a LimitRange filled in requests or limits."""
+
+_REASONS: Final = {
+    PreflightRefusal.NOT_SUPPORTED: RevertReason.NOT_SUPPORTED,
+    PreflightRefusal.WOULD_RESTART: RevertReason.WOULD_RESTART,
+    PreflightRefusal.INFEASIBLE: RevertReason.INFEASIBLE,
+    PreflightRefusal.REFUSED: RevertReason.REFUSED,
+    PreflightRefusal.NOT_ADMITTED: RevertReason.NOT_ADMITTED,
+    PreflightRefusal.QUOTA_EXCEEDED: RevertReason.QUOTA_EXCEEDED,
 }
+
+
+def reason_of(failure: PreflightFailure) -> RevertReason:
+    return _REASONS[failure.refusal]
 
 
 def record_after_preflight(
@@ -188,7 +209,7 @@ def record_after_preflight(
     """What is recorded for a group that was asked about; None if it is asked about again later."""
     if failure is None:
         return ResizeRecord(revision, Phase.RESIZING, now)
-    if failure.refusal is Refusal.QUOTA_EXCEEDED:
+    if failure.refusal is PreflightRefusal.QUOTA_EXCEEDED:
         return None
-    reason = _REASONS[failure.refusal]
+    reason = reason_of(failure)
     return ResizeRecord(revision, phase_after_failure(policy, reason), now, reason, f"{failure.pod}: {failure.detail}")

@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-import msgspec
-
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.resize import patches
 from kohort.groups.resize.preflight import GroupCheck, PodCheck, PreflightFailure, Quota, check_group, failure_of_patch
@@ -24,8 +22,8 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 from kohort.resources import amounts_of
 from kohort.rules import group_labels
-from kohort.rules.resize_restart import containers_to_restart
-from kohort.rules.resource_edit import AmountChange, StatedAmounts
+from kohort.rules.resize_restart import containers_restarted_by
+from kohort.rules.resource_edit import AmountChange, StatedAmounts, with_amounts
 from kohort.rules.resource_update_policy import resource_update_policy
 
 _RECREATING_POLICIES: Final = (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED)
@@ -79,7 +77,7 @@ async def dry_run_failure(client: Client, members: Sequence[Member]) -> Prefligh
         try:
             await patch_amounts(client, pod, change.after, dry_run=True)
         except ApiError as problem:
-            failure = failure_of_patch(pod.metadata.name, problem)
+            failure = failure_of_patch(pod, problem)
             if failure is None:
                 raise
             return failure
@@ -107,20 +105,3 @@ async def patch_amounts(
     sidecars = frozenset(one.name for one in pod.spec.init_containers if one.sidecar)
     body = patches.pod_amounts(amounts, sidecars, metadata.resource_version if locked else "")
     await client.patch(PODS, metadata.name, metadata.namespace, body, PatchType.STRATEGIC, "resize", dry_run=dry_run)
-
-
-def containers_restarted_by(pod: Pod, amounts: StatedAmounts) -> tuple[str, ...]:
-    """Containers that their own resize policy restarts when the pod gets these amounts."""
-    return tuple(containers_to_restart(pod.spec, with_amounts(pod, amounts).spec))
-
-
-def with_amounts(pod: Pod, amounts: StatedAmounts) -> Pod:
-    """The pod with these amounts in its spec."""
-    document = msgspec.to_builtins(pod.spec)
-    blocks = {one["name"]: one for kind in ("containers", "initContainers") for one in document.get(kind) or ()}
-    for field, amount in amounts.items():
-        owner = blocks[field.container] if field.container else document
-        resources = owner.get("resources") or {}
-        owner["resources"] = resources
-        resources.setdefault(field.side, {})[field.resource] = str(amount)
-    return msgspec.structs.replace(pod, spec=msgspec.convert(document, type(pod.spec)))

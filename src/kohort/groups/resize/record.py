@@ -7,7 +7,7 @@ is resized to, and both are stored. The record adds what no object shows: since 
 |---|---|---|
 | Resizing | the pods get the amounts of `revision` | adopted, or Reverting |
 | Reverting | the pods get their old amounts back, because of `reason` | Reverted, or Recreate |
-| Reverted | all are back; with the policy InPlaceOnly the set stops here until its template changes | |
+| Reverted | all are back; with the policy InPlaceOnly the set stops here until it is edited | none, or Recreate |
 | Recreate | all are back; with the policy InPlaceOrRecreate the group is recreated at the new revision | |
 
 A record about another revision than the wanted one is about an earlier edit: a group that was Resizing finishes or
@@ -18,6 +18,7 @@ from enum import StrEnum
 
 import msgspec
 
+from kohort.objects.recorded_json import read_recorded
 from kohort.rules.group_labels import GROUP_RESIZE
 
 
@@ -34,6 +35,8 @@ class RevertReason(StrEnum):
     NOT_SUPPORTED = "NotSupported"
     WOULD_RESTART = "WouldRestart"
     REFUSED = "Refused"
+    NOT_ADMITTED = "NotAdmitted"
+    QUOTA_EXCEEDED = "QuotaExceeded"
     CONFLICT = "Conflict"
     SUPERSEDED = "Superseded"
 
@@ -47,17 +50,18 @@ class ResizeRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: RevertReason | None = None
     message: str = ""
     """Which pod, and what its node said."""
+    deadline: float = 0.0
+    """The seconds that were too few, if the deadline is the reason."""
+
+    @property
+    def under_way(self) -> bool:
+        """Pods of the group are being given other amounts."""
+        return self.phase in (Phase.RESIZING, Phase.REVERTING)
 
 
 def read_record(annotations: dict[str, str]) -> ResizeRecord | None:
     """The record of a leader pod. One that cannot be read counts as none: the group is looked at anew."""
-    text = annotations.get(GROUP_RESIZE)
-    if not text:
-        return None
-    try:
-        return msgspec.json.decode(text, type=ResizeRecord)
-    except msgspec.DecodeError:
-        return None
+    return read_recorded(annotations.get(GROUP_RESIZE, ""), ResizeRecord)
 
 
 def write_record(record: ResizeRecord) -> str:
