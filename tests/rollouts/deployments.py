@@ -1,12 +1,22 @@
-"""What the stories of released Deployments have in common."""
+"""What the stories of released Deployments and StatefulSets have in common."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from tests.builders import deployment, service
+from tests.builders import deployment, service, stateful_set
 from tests.rollouts.releases import NAMESPACE, V1, ingress, release_cluster
 
-from kohort.kube.resources import BATCH_RELEASES, DEPLOYMENTS, INGRESSES, PODS, REPLICA_SETS, ROLLOUTS, SERVICES
+from kohort.kube.resources import (
+    BATCH_RELEASES,
+    DEPLOYMENTS,
+    INGRESSES,
+    PODS,
+    REPLICA_SETS,
+    ROLLOUTS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
 from kohort.objects.json_types import JsonObject
 from kohort.rules import rollout_labels
 from kohort.testing import Cluster
@@ -19,23 +29,27 @@ STEPS: list[JsonObject] = [
 
 
 class Story:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, resource: Resource = DEPLOYMENTS) -> None:
         self.cluster = cluster
+        self.resource = resource
 
     async def begin(self, plan: JsonObject) -> None:
         client = self.cluster.client
-        plan["spec"]["workloadRef"] = {"apiVersion": "apps/v1", "kind": "Deployment", "name": NAME}
+        plan["spec"]["workloadRef"] = {"apiVersion": "apps/v1", "kind": self.resource.kind, "name": NAME}
         await client.create(SERVICES, service("llm-leader").selecting({"app": NAME}).port(80), NAMESPACE)
         await client.create(INGRESSES, ingress(), NAMESPACE)
-        subject = deployment(NAME).replicas(5).but("spec.template.spec.containers.0.image", V1)
-        await client.create(DEPLOYMENTS, subject, NAMESPACE)
+        made = stateful_set if self.resource == STATEFUL_SETS else deployment
+        subject = made(NAME).replicas(5).but("spec.template.spec.containers.0.image", V1)
+        await client.create(self.resource, subject, NAMESPACE)
         await client.create(ROLLOUTS, plan, NAMESPACE)
         await self.until(lambda: self.phase == "Healthy" and self.ready())
 
     async def change(self, image: str) -> None:
         container = {"name": "main", "image": image}
-        body = {"spec": {"template": {"spec": {"containers": [container]}}}}
-        await self.cluster.client.patch(DEPLOYMENTS, NAME, NAMESPACE, body)
+        await self.edit({"spec": {"template": {"spec": {"containers": [container]}}}})
+
+    async def edit(self, body: JsonObject) -> None:
+        await self.cluster.client.patch(self.resource, NAME, NAMESPACE, body)
 
     async def approve(self) -> None:
         key = "blueGreenStatus" if "blueGreen" in self.rollout["spec"]["strategy"] else "canaryStatus"
@@ -74,9 +88,19 @@ class Story:
 
     @property
     def stable(self) -> JsonObject:
-        found = self.cluster.find(DEPLOYMENTS, NAME, NAMESPACE)
+        found = self.cluster.find(self.resource, NAME, NAMESPACE)
         assert found is not None
         return found
+
+    @property
+    def partition(self) -> int:
+        """Of a StatefulSet."""
+        strategy = self.stable["spec"].get("updateStrategy") or {}
+        return int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
+
+    @property
+    def revision_key(self) -> str:
+        return rollout_labels.REVISION_HASH if self.resource == STATEFUL_SETS else rollout_labels.TEMPLATE_HASH
 
     @property
     def finalising(self) -> str:
@@ -107,17 +131,19 @@ class Story:
         selector = (self.cluster.find(SERVICES, "llm-leader", NAMESPACE) or {})["spec"]["selector"]
         return not (
             ours
-            or rollout_labels.STABLE_REVISION in self.stable["metadata"]["labels"]
+            or rollout_labels.STABLE_REVISION in self.stable["metadata"].get("labels", {})
             or self.stable["spec"].get("paused")
+            or self.partition
             or len(self.cluster.objects(DEPLOYMENTS, NAMESPACE)) > 1
             or self.cluster.objects(BATCH_RELEASES, NAMESPACE)
             or self.cluster.find(SERVICES, "llm-leader-canary", NAMESPACE)
             or self.cluster.find(INGRESSES, "llm-canary", NAMESPACE)
             or rollout_labels.TEMPLATE_HASH in selector
+            or rollout_labels.REVISION_HASH in selector
         )
 
 
 @asynccontextmanager
-async def story() -> AsyncIterator[Story]:
+async def story(resource: Resource = DEPLOYMENTS) -> AsyncIterator[Story]:
     async with release_cluster() as (cluster, _):
-        yield Story(cluster)
+        yield Story(cluster, resource)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 from tests.builders import lws, service
+from tests.installed import installed
 from tests.rollouts.monitor import GRACE, Monitor
 from tests.rollouts.routes import DESTINATION_RULES, free_definition
 
@@ -57,6 +58,7 @@ def new_cluster(nodes: int = 12, features: Features | None = None) -> Cluster:
         nodes=nodes,
         node_settings={"start_latency": 2.0},
         extra={"operator": plug},
+        contents=installed("workloads"),
     )
 
 

@@ -24,6 +24,7 @@ from kohort.rollouts.release_state import Observation
 from kohort.rollouts.rollout_types import BatchRelease
 from kohort.rollouts.traffic.actions import RemoveCanaryService, RouteAllToNew, RouteAllToStable, UnpinStableService
 from kohort.rules import rollout_labels
+from kohort.rules.rollout_labels import FinalizingPolicy
 
 IN_PLACE = msgspec.structs.replace(WORKLOAD, extra_workload=False)
 
@@ -168,7 +169,9 @@ def test_what_a_step_does_without_a_release(step: str, reason: EndReason, action
         (EndReason.DELETED, rollout_labels.IMMEDIATE),
     ],
 )
-def test_only_a_success_waits_until_the_stable_workload_has_arrived(reason: EndReason, policy: str) -> None:
+def test_only_a_success_waits_until_the_stable_workload_has_arrived(
+    reason: EndReason, policy: FinalizingPolicy
+) -> None:
     here = ending(rollout_labels.RESUME, release=release(2))
     assert finalizing.decide(here, reason).decision.action == ResumeRelease(policy)
     asked = release(2, batch_partition=None, finalizing_policy=policy)
@@ -272,7 +275,7 @@ def test_a_result_without_grace_times_leaves_them_as_they_are() -> None:
     assert after.decision.state.progress.grace_times == {"pin": "x"}
 
 
-@pytest.mark.parametrize("action", [ResumeRelease("Immediate"), GrowToFullCapacity(), DeleteRelease()])
+@pytest.mark.parametrize("action", [ResumeRelease(rollout_labels.IMMEDIATE), GrowToFullCapacity(), DeleteRelease()])
 def test_a_written_release_is_looked_at_again_later(action: Action) -> None:
     here = ending(rollout_labels.RESUME, release=release(2))
     found = finalizing.decide_after(here, EndReason.ROLLBACK, action, Done(changed=True))

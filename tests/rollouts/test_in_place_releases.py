@@ -189,6 +189,25 @@ async def test_a_step_waits_for_a_group_whose_node_defers_it_and_says_so() -> No
         await story.at(1)
 
 
+async def test_a_step_waits_for_a_group_that_failed_after_its_resize_and_is_held() -> None:
+    """Its pods run again, but it does not serve: it is not recreated before a user says so."""
+    subject = resizable(maxUnavailable=2)
+    subject["spec"]["leaderWorkerTemplate"]["restartBudget"] = {"maxRestarts": 0}
+    async with begun(subject) as story:
+        await story.resize("200m")
+        await story.at(1)
+        orders = {"simulation.kohort.dev/crashes": "1", "simulation.kohort.dev/exit-after": "0s"}
+        await story.client.patch(PODS, "llm-3-1", NAMESPACE, {"metadata": {"annotations": orders}})
+        await story.until(lambda: "exhausted" in story.stable["status"].get("restarts", {}).get("3", {}))
+        await story.approve()
+        await story.until(lambda: story.groups_with("200m") == {"2", "3"})
+        await asyncio.sleep(300)
+        assert (story.step, story.state) == (2, "StepUpgrade")
+        assert "1/2 groups resized in place: group 3 is held" in story.rollout["status"]["message"]
+        await story.client.delete(PODS, "llm-3", NAMESPACE, propagation="Foreground")
+        await story.at(2)
+
+
 async def test_a_group_that_cannot_be_resized_stops_the_step_at_its_old_resources() -> None:
     async with begun() as story:
         before = story.uids()

@@ -10,6 +10,7 @@ NORMAL = {
     "CanaryCreated",
     "CanaryDeleted",
     "CanaryScaled",
+    "GroupsDraining",
     "Progressing",
     "ResizedInPlace",
     "RollbackInBatchIgnored",
@@ -84,7 +85,7 @@ def test_the_message_of_a_sub_status(message: str, remark: str, expected: str) -
     [
         (messages.step_started(2, 3), "StepStarted", "step(2/3)"),
         (messages.jumped(2, 3), "StepStarted", "jumped to step(2/3)"),
-        (messages.jump_refused(9, 3), "JumpRefused", "nextStepIndex 9 is no step: there are 1 to 3"),
+        (messages.jump_refused(9, 3), "JumpRefused", "nextStepIndex 9 is not a step: there are 1 to 3"),
         (messages.plan_changed(2, 3), "Progressing", "the plan has changed, going on at step(2/3)"),
         (messages.step_upgraded(2), "Progressing", "upgrade step(2) canary pods with new versions done"),
         (messages.step_waiting(1, 3, "0/1 ready"), "StepWaiting", "step(1/3): 0/1 ready"),

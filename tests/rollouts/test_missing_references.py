@@ -142,6 +142,7 @@ async def test_deleting_and_disabling_midway_warn_of_what_follows() -> None:
         text = await warned(story.cluster, "PATCH", path, disabled)
         assert "is disabled at step 1 of 3: the new version rolls out to all of LeaderWorkerSet llm" in text
         assert "KeepWorkloadPausedOnRolloutDeletion" in text
+        assert "kohort release stop llm -n default --keep-stable;" in text
         await story.until(lambda: story.phase == "Disabled" and story.images() == {V2})
         assert await warned(story.cluster, "DELETE", path) == "", "nothing is released any more"
 
@@ -150,7 +151,7 @@ async def test_deleting_midway_warns() -> None:
     async with midway() as story:
         text = await warned(story.cluster, "DELETE", f"{COLLECTION}/{NAME}")
         assert "is deleted at step 1 of 3: the new version rolls out" in text
-        assert "kohort abort llm" in text
+        assert "kohort release stop llm -n default --keep-stable --delete;" in text and "kohort abort llm" in text
         await story.until(lambda: not story.rollout and story.images() == {V2})
 
 

@@ -11,8 +11,9 @@ from kohort.rollouts import messages, release_state_machine
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, ProblemReason, Waiting
 from kohort.rollouts.messages import EventReason, ReleaseOutcome
 from kohort.rollouts.release_actions import DeleteRelease, JoinTrafficRouting
-from kohort.rollouts.release_state import Decision, Observation
+from kohort.rollouts.release_state import Observation, ReleaseDecision
 from kohort.rollouts.rollout_types import Batch, BatchRelease, Progress, ReleasePlan, ReleaseSpec
+from kohort.rollouts.step_analysis import Judgement
 from kohort.rollouts.traffic.actions import CheckReferences, RemoveCanaryService, RouteAllToStable
 from kohort.rollouts.workloads.model import Workload
 from kohort.rules import rollout_labels
@@ -22,11 +23,11 @@ THIRD = msgspec.structs.replace(WORKLOAD, canary_revision="v3")
 INITIALIZING = rollout_labels.INITIALIZING
 
 
-def reasons(decision: Decision) -> list[EventReason]:
+def reasons(decision: ReleaseDecision) -> list[EventReason]:
     return [event.reason for event in decision.events]
 
 
-def found_in(decision: Decision) -> Progress:
+def found_in(decision: ReleaseDecision) -> Progress:
     assert decision.state.progress is not None
     return decision.state.progress
 
@@ -52,6 +53,15 @@ def test_the_time_of_the_beginning_is_kept_over_passes() -> None:
     first = release_state_machine.decide(observation(reason=INITIALIZING))
     here = observation(reason=INITIALIZING, after=2).with_state(first.state)
     assert found_in(release_state_machine.decide(here)).last_update_time == found_in(first).last_update_time
+
+
+@pytest.mark.parametrize(("before", "runs", "attempt"), [(0, 0, 1), (3, 0, 4), (0, 3, 4), (5, 3, 6)])
+def test_every_release_has_analyses_of_its_own(before: int, runs: int, attempt: int) -> None:
+    here = observation(found=progress(2, analysis_attempt=before), reason=INITIALIZING)
+    here = msgspec.structs.replace(here, judgement=Judgement("slo", latest_attempt=runs))
+    first = release_state_machine.decide(here)
+    again = release_state_machine.decide(here.with_state(first.state))
+    assert [found_in(one).analysis_attempt for one in (first, again)] == [attempt, attempt]
 
 
 def test_a_release_without_routes_checks_nothing() -> None:

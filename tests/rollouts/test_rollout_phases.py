@@ -15,7 +15,7 @@ from kohort.rollouts import messages, rollout_phases
 from kohort.rollouts.action_result import DONE, Done, Problem, ProblemReason, Waiting
 from kohort.rollouts.messages import EventReason, ReleaseOutcome
 from kohort.rollouts.release_actions import AdoptHeldWorkload
-from kohort.rollouts.release_state import Decision, Observation, State, with_condition
+from kohort.rollouts.release_state import Observation, ReleaseDecision, State, with_condition
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.traffic.actions import RouteAllToStable
 from kohort.rules import rollout_labels
@@ -38,7 +38,7 @@ def saying(here: Observation, text: str) -> Observation:
     return here.with_state(msgspec.structs.replace(here.state, message=text))
 
 
-def reasons(decision: Decision) -> list[EventReason]:
+def reasons(decision: ReleaseDecision) -> list[EventReason]:
     return [event.reason for event in decision.events]
 
 

@@ -18,6 +18,14 @@ def outcomes(story: Story) -> list[str]:
     return [_outcome(one) for one in found]
 
 
+def released(story: Story) -> list[str]:
+    """The image of each record, oldest first."""
+    found = story.cluster.objects(ROLLOUT_HISTORIES, NAMESPACE)
+    found.sort(key=lambda one: one["metadata"]["creationTimestamp"])
+    templates = [one["spec"]["workload"]["data"]["leaderWorkerTemplate"]["workerTemplate"] for one in found]
+    return [one["spec"]["containers"][0]["image"] for one in templates]
+
+
 def _outcome(record: JsonObject) -> str:
     if (record.get("status") or {}).get("phase") != "completed":
         return "open"
@@ -77,11 +85,24 @@ async def test_a_superseded_release_is_closed_as_that_while_the_next_one_runs() 
         await story.until(lambda: len(story.events("Superseded")) > 1 or story.canary["metadata"]["name"] != "")
         await cluster.settle(30)
         await story.at(1)
-        assert outcomes(story) == ["open", "superseded"], "the record of a version that is released again"
+        assert outcomes(story) == ["superseded", "superseded", "open"], "a version that is released again"
         await story.approve()
         await story.healthy(V2)
         await cluster.settle(5)
-        assert outcomes(story) == ["succeeded", "superseded"]
+        assert outcomes(story) == ["superseded", "superseded", "succeeded"]
+        assert released(story) == [V2, V3, V2]
+
+
+async def test_a_record_has_the_version_that_was_released_however_the_release_ended() -> None:
+    async with midway() as story:
+        assert released(story) == [V2]
+        await story.change(V1)
+        await story.healthy(V1)
+        await story.cluster.settle(5)
+        await story.change(V2)
+        await story.at(1)
+        assert outcomes(story) == ["rolled_back", "open"]
+        assert released(story) == [V2, V2]
 
 
 async def test_a_rollback_and_a_deleted_workload_close_their_records() -> None:

@@ -12,7 +12,7 @@ from kohort.rollouts import messages, step_analysis, step_state_machine
 from kohort.rollouts.action_result import DONE, Done, Problem, Waiting
 from kohort.rollouts.messages import EventReason
 from kohort.rollouts.release_actions import DeleteRelease, ShrinkToBatch, WriteRelease
-from kohort.rollouts.release_state import Decision
+from kohort.rollouts.release_state import ReleaseDecision
 from kohort.rollouts.rollout_types import BatchRelease, Progress, Rollout
 from kohort.rollouts.step_analysis import Passed
 from kohort.rollouts.traffic.actions import (
@@ -27,12 +27,12 @@ from kohort.rules import rollout_labels
 UPGRADE, ROUTING, PAUSED = rollout_labels.UPGRADE, rollout_labels.ROUTING, rollout_labels.PAUSED
 
 
-def found_in(decision: Decision) -> Progress:
+def found_in(decision: ReleaseDecision) -> Progress:
     assert decision.state.progress is not None
     return decision.state.progress
 
 
-def reasons(decision: Decision) -> list[EventReason]:
+def reasons(decision: ReleaseDecision) -> list[EventReason]:
     return [event.reason for event in decision.events]
 
 

@@ -9,7 +9,7 @@ from kohort.rollouts import messages, step_state_machine
 from kohort.rollouts.action_result import DONE
 from kohort.rollouts.messages import EventReason
 from kohort.rollouts.release_actions import RestoreCanary, WithdrawCanary
-from kohort.rollouts.release_state import Decision, Observation
+from kohort.rollouts.release_state import Observation, ReleaseDecision
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.traffic.actions import RouteAllToStable
 from kohort.rules import rollout_labels
@@ -40,7 +40,7 @@ def at(after: float, subject: Rollout, found: BatchRelease, **more: int) -> Obse
     return observation(subject, progress(1, rollout_labels.UPGRADE, **more), release=found, after=after)
 
 
-def reasons(decision: Decision) -> list[EventReason]:
+def reasons(decision: ReleaseDecision) -> list[EventReason]:
     return [event.reason for event in decision.events]
 
 

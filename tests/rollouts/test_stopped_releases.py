@@ -112,11 +112,22 @@ async def test_history_tells_what_was_released_and_how_it_ended() -> None:
         await story.cluster.until(lambda: all(one["status"]["phase"] == "completed" for one in _records(story.cluster)))
         records = _records(story.cluster)
         assert sorted(one["spec"]["rollout"]["data"]["outcome"] for one in records) == ["rolled_back", "succeeded"]
-        released = next(one for one in records if one["spec"]["rollout"]["data"]["outcome"] == "succeeded")
+        by_outcome = {one["spec"]["rollout"]["data"]["outcome"]: one for one in records}
+        released = by_outcome["succeeded"]
         first = released["status"]["canarySteps"][0]
         assert (first["canaryStepIndex"], len(first["pods"]), first["pods"][0]["workers"]) == (1, 1, 1)
         assert released["spec"]["service"]["data"]["selector"]["app"] == "llm"
+        images = {outcome: _recorded(record)["image"] for outcome, record in by_outcome.items()}
+        assert images == {"succeeded": V2, "rolled_back": V3}, "what was released, not what the workload has now"
+        strategy = released["spec"]["workload"]["data"]["rolloutStrategy"]["rollingUpdateConfiguration"]
+        assert not strategy.get("partition"), "the hold of the release is over"
         assert story.events("StablePromoted") and story.events("RolledBack"), "the second release is told as the first"
+
+
+def _recorded(record: JsonObject) -> JsonObject:
+    template = record["spec"]["workload"]["data"]["leaderWorkerTemplate"]["workerTemplate"]
+    found: JsonObject = template["spec"]["containers"][0]
+    return found
 
 
 def _records(cluster: Cluster) -> list[JsonObject]:

@@ -10,7 +10,7 @@ from kohort.rollouts import finalizing, release_state_machine, rollout_phases, s
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.finalizing import EndReason
 from kohort.rollouts.release_actions import Action, DeleteRelease, GrowToFullCapacity, ReleaseHold, WriteRelease
-from kohort.rollouts.release_state import Decision
+from kohort.rollouts.release_state import ReleaseDecision
 from kohort.rollouts.rollout_types import (
     Batch,
     BatchRelease,
@@ -32,7 +32,7 @@ from kohort.rollouts.workloads.model import Workload
 from kohort.rules import rollout_labels
 
 
-def state_of(decision: Decision) -> str:
+def state_of(decision: ReleaseDecision) -> str:
     assert decision.state.progress is not None
     return decision.state.progress.current_step_state
 

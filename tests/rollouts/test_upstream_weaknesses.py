@@ -228,7 +228,7 @@ def test_w23_the_pin_stays_until_the_last_canary_pod_is_gone() -> None:
     assert after.action == UnpinStableService()
 
 
-async def test_w24_an_unsupported_workload_is_told_and_hurts_nobody() -> None:
+async def test_w24_an_unsupported_workload_is_reported_and_other_releases_go_on() -> None:
     async with release_cluster() as (cluster, _):
         story = Story(cluster)
         ref = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly"}

@@ -38,6 +38,7 @@ from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.rollout_types import BatchRelease, ReleaseCanaryStatus, ReleaseStatus
 from kohort.rollouts.workloads.model import ReplicaCounts
 from kohort.rules import rollout_labels
+from kohort.rules.rollout_labels import BatchReleasePhase, BatchState
 
 
 class Initialize(msgspec.Struct, frozen=True):
@@ -91,16 +92,16 @@ def decide(observation: BatchObservation) -> BatchDecision:
         return special
     status = _counted(observation)
     observation = msgspec.structs.replace(observation, status=status)
-    if status.phase == rollout_labels.FINALIZING:
+    if status.phase == BatchReleasePhase.FINALIZING:
         return BatchDecision(status, Finalize())
-    if status.phase != rollout_labels.PROGRESSING:
+    if status.phase != BatchReleasePhase.PROGRESSING:
         return BatchDecision(_preparing(observation), Initialize())
     state = status.canary_status.batch_state
-    if state == rollout_labels.VERIFYING:
+    if state == BatchState.VERIFYING:
         return _verify(observation)
-    if state == rollout_labels.BATCH_READY:
+    if state == BatchState.READY:
         return _ready(observation)
-    return BatchDecision(_with_batch(status, batch_state=rollout_labels.UPGRADING), Upgrade(observation.desired))
+    return BatchDecision(_with_batch(status, batch_state=BatchState.UPGRADING), Upgrade(observation.desired))
 
 
 def decide_after(observation: BatchObservation, action: BatchAction, result: ActionResult) -> BatchDecision:
@@ -118,8 +119,8 @@ def _after_done(observation: BatchObservation, action: BatchAction, result: Done
     match action:
         case Initialize():
             started = msgspec.structs.replace(
-                _with_batch(status, batch_state=rollout_labels.UPGRADING, current_batch=0, batch_ready_time=None),
-                phase=rollout_labels.PROGRESSING,
+                _with_batch(status, batch_state=BatchState.UPGRADING, current_batch=0, batch_ready_time=None),
+                phase=BatchReleasePhase.PROGRESSING,
                 observed_release_plan_hash=observation.plan_hash,
                 observed_rollout_id=observation.release.plan.rollout_id,
                 observed_workload_replicas=observation.replicas or 0,
@@ -127,10 +128,10 @@ def _after_done(observation: BatchObservation, action: BatchAction, result: Done
             )
             return BatchDecision(_with_message(started, ""), again=True, events=result.events)
         case Upgrade():
-            clean = msgspec.structs.replace(_with_batch(status, batch_state=rollout_labels.VERIFYING), conditions=())
+            clean = msgspec.structs.replace(_with_batch(status, batch_state=BatchState.VERIFYING), conditions=())
             return BatchDecision(_with_message(clean, ""), again=True, events=result.events)
         case Finalize():
-            completed = msgspec.structs.replace(status, phase=rollout_labels.COMPLETED)
+            completed = msgspec.structs.replace(status, phase=BatchReleasePhase.COMPLETED)
             return BatchDecision(_with_message(completed, ""), events=result.events)
 
 
@@ -139,23 +140,23 @@ def _after_done(observation: BatchObservation, action: BatchAction, result: Done
 
 def _special_situation(observation: BatchObservation) -> BatchDecision | None:
     status, release = observation.status, observation.release
-    if status.phase == rollout_labels.COMPLETED:
+    if status.phase == BatchReleasePhase.COMPLETED:
         return BatchDecision(status)
     ending = release.metadata.deleting or release.plan.batch_partition is None or observation.replicas is None
-    if status.phase != rollout_labels.FINALIZING and ending and (status.phase or observation.replicas is not None):
-        return BatchDecision(msgspec.structs.replace(status, phase=rollout_labels.FINALIZING), again=True)
-    if status.phase == rollout_labels.FINALIZING:
+    if status.phase != BatchReleasePhase.FINALIZING and ending and (status.phase or observation.replicas is not None):
+        return BatchDecision(msgspec.structs.replace(status, phase=BatchReleasePhase.FINALIZING), again=True)
+    if status.phase == BatchReleasePhase.FINALIZING:
         return None
     if observation.replicas is None:
         return BatchDecision(_with_message(status, messages.WORKLOAD_NOT_FOUND))
-    if status.phase != rollout_labels.PROGRESSING:
+    if status.phase != BatchReleasePhase.PROGRESSING:
         return None if observation.observed else BatchDecision(status)
     if status.observed_release_plan_hash != observation.plan_hash:
         return BatchDecision(_replanned(observation), again=True)
     if status.canary_status.current_batch >= len(release.plan.batches):
-        return BatchDecision(ReleaseStatus(phase=rollout_labels.PREPARING), again=True)
+        return BatchDecision(ReleaseStatus(phase=BatchReleasePhase.PREPARING), again=True)
     if status.observed_workload_replicas != observation.replicas:
-        again = _with_batch(status, batch_state=rollout_labels.UPGRADING, batch_ready_time=None)
+        again = _with_batch(status, batch_state=BatchState.UPGRADING, batch_ready_time=None)
         return BatchDecision(
             msgspec.structs.replace(again, observed_workload_replicas=observation.replicas), again=True
         )
@@ -172,7 +173,7 @@ def _replanned(observation: BatchObservation) -> ReleaseStatus:
     same = plan.rollout_id == observation.status.observed_rollout_id
     batch = min(plan.batch_partition or 0, last) if same else 0
     status = _with_batch(
-        observation.status, batch_state=rollout_labels.UPGRADING, current_batch=max(0, batch), batch_ready_time=None
+        observation.status, batch_state=BatchState.UPGRADING, current_batch=max(0, batch), batch_ready_time=None
     )
     return msgspec.structs.replace(
         status, observed_release_plan_hash=observation.plan_hash, observed_rollout_id=plan.rollout_id
@@ -180,7 +181,7 @@ def _replanned(observation: BatchObservation) -> ReleaseStatus:
 
 
 def _preparing(observation: BatchObservation) -> ReleaseStatus:
-    return msgspec.structs.replace(observation.status, phase=rollout_labels.PREPARING)
+    return msgspec.structs.replace(observation.status, phase=BatchReleasePhase.PREPARING)
 
 
 # Batches
@@ -204,7 +205,7 @@ def _verify(observation: BatchObservation) -> BatchDecision:
     said = _with_message(observation.status, observation.counts.text)
     if not is_ready(observation):
         return BatchDecision(said)
-    ready = _with_batch(said, batch_state=rollout_labels.BATCH_READY, batch_ready_time=format_time(observation.now))
+    ready = _with_batch(said, batch_state=BatchState.READY, batch_ready_time=format_time(observation.now))
     return BatchDecision(ready, again=True, label=True)
 
 
@@ -215,16 +216,14 @@ def _ready(observation: BatchObservation) -> BatchDecision:
         if observation.counts.ready == 0:
             events = (messages.canary_unavailable(f"no replica of the new version is ready: {said.message}"),)
         return BatchDecision(
-            _with_batch(said, batch_state=rollout_labels.UPGRADING, batch_ready_time=None), again=True, events=events
+            _with_batch(said, batch_state=BatchState.UPGRADING, batch_ready_time=None), again=True, events=events
         )
     if observation.shrinks and observation.counts.updated > observation.desired:
-        return BatchDecision(_with_batch(said, batch_state=rollout_labels.UPGRADING, batch_ready_time=None), again=True)
+        return BatchDecision(_with_batch(said, batch_state=BatchState.UPGRADING, batch_ready_time=None), again=True)
     current, allowed = observation.status.canary_status.current_batch, observation.release.plan.batch_partition
     if allowed is not None and allowed <= current:
         return BatchDecision(said, label=True)
-    following = _with_batch(
-        said, current_batch=current + 1, batch_state=rollout_labels.UPGRADING, batch_ready_time=None
-    )
+    following = _with_batch(said, current_batch=current + 1, batch_state=BatchState.UPGRADING, batch_ready_time=None)
     return BatchDecision(following, again=True)
 
 

@@ -1,6 +1,6 @@
 """Reconciles BatchReleases: observes the workload, decides, acts on the workload, writes the status."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
@@ -9,13 +9,20 @@ from kohort.kube.controller import Requeue
 from kohort.kube.errors import NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.merge_patch import locked, merge_patch
-from kohort.kube.resources import BATCH_RELEASES, ROLLOUTS, Key
-from kohort.objects.apps import Deployment, ReplicaSet
+from kohort.kube.resources import (
+    BATCH_RELEASES,
+    DEPLOYMENTS,
+    LEADER_WORKER_SETS,
+    ROLLOUTS,
+    STATEFUL_SETS,
+    Key,
+)
+from kohort.objects.apps import Deployment, ReplicaSet, StatefulSet
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rollouts import batch_state_machine, messages
-from kohort.rollouts.action_result import ActionResult, Done
+from kohort.rollouts.action_result import ActionResult, Done, Waiting
 from kohort.rollouts.batch_state_machine import BatchAction, BatchObservation, Finalize, Initialize, Upgrade
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.go_hashes import release_plan_hash
@@ -23,18 +30,17 @@ from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.release_events import recorder
-from kohort.rollouts.rollout_types import BatchRelease, ReleaseStatus, Rollout
-from kohort.rollouts.workloads.model import WorkloadOperations
+from kohort.rollouts.rollout_types import BatchRelease, ReleaseStatus, Rollout, WorkloadRef
+from kohort.rollouts.workloads.model import Controls, WorkloadOperations
 from kohort.rollouts.workloads.workload_control import may_shrink
 from kohort.rules import group_labels, rollout_labels
+from kohort.rules.rollout_labels import BatchReleasePhase
 
 _AT_ONCE = 0.01
 
 
 class ReleaseController:
-    def __init__(
-        self, manager: Manager, cache: RolloutCache, controls: Mapping[str, WorkloadOperations], metrics: RolloutMetrics
-    ) -> None:
+    def __init__(self, manager: Manager, cache: RolloutCache, controls: Controls, metrics: RolloutMetrics) -> None:
         self.client = manager.client
         self.cache = cache
         self.controls = controls
@@ -46,36 +52,43 @@ class ReleaseController:
         self.controller.watches(cache.pods, self._for_pod, when=_readiness_changed)
         self.controller.watches(cache.deployments, self._for_deployment)
         self.controller.watches(cache.replica_sets, self._for_replica_set)
+        self.controller.watches(cache.stateful_sets, self._for_stateful_set)
+        self.controller.watches(cache.stateful_pods, self._for_stateful_pod, when=_readiness_changed)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         release = self.cache.releases.get(key)
         if release is None:
             return None
-        control = self.controls.get(release.spec.workload_ref.kind)
+        control = self.controls.get(release.spec.workload_ref.group_kind)
         if control is None:
             await self._unsupported(release)
             return None
-        if release.metadata.deleting and release.status.phase == rollout_labels.COMPLETED:
+        if release.metadata.deleting and release.status.phase == BatchReleasePhase.COMPLETED:
             return await self._remove_finalizer_when_safe(release, control)
         if not release.metadata.deleting and rollout_labels.RELEASE_FINALIZER not in release.metadata.finalizers:
             finalizers = [*release.metadata.finalizers, rollout_labels.RELEASE_FINALIZER]
             await self._patch(release, {"metadata": {"finalizers": finalizers}})
             return None
-        if release.status.phase == rollout_labels.PROGRESSING and release.plan.batch_partition is not None:
+        if release.status.phase == BatchReleasePhase.PROGRESSING and release.plan.batch_partition is not None:
             self._emit(release, await control.restore_lost_hold(release))
         observation = self._observe(release, control)
         decision = batch_state_machine.decide(observation)
+        look_again: float | None = None
         if decision.action is not None:
             observation = msgspec.structs.replace(observation, status=decision.status)
             result = await _perform(release, decision.action, control)
             events = decision.events
+            if isinstance(result, Waiting) and result.seconds < rollout_labels.RECHECK:
+                look_again = max(result.seconds, _AT_ONCE)
             decision = batch_state_machine.decide_after(observation, decision.action, result)
             decision = msgspec.structs.replace(decision, events=(*events, *decision.events))
         if decision.label:
             await control.label_batches(release, decision.status.canary_status.current_batch)
         self._emit(release, decision.events)
         written = await self._write(release, decision.status)
-        return Requeue(after=_AT_ONCE) if decision.again and not written else None
+        if decision.again and not written:
+            return Requeue(after=_AT_ONCE)
+        return Requeue(after=look_again) if look_again is not None else None
 
     def _observe(self, release: BatchRelease, control: WorkloadOperations) -> BatchObservation:
         replicas = control.replicas(release)
@@ -152,18 +165,17 @@ class ReleaseController:
 
     # Which releases an object concerns
 
-    def _for_workload(self, namespace: str, kind: str, name: str) -> list[Key]:
+    def _for_workload(self, namespace: str, ref: WorkloadRef) -> list[Key]:
         return [
             Key(namespace, one.metadata.name)
             for one in self.cache.releases.list(namespace)
-            if (one.spec.workload_ref.kind, one.spec.workload_ref.name) == (kind, name)
+            if one.spec.workload_ref.identity == ref.identity
         ]
 
     def _for_set(self, subject: GroupSet) -> list[Key]:
         metadata = subject.metadata
-        return self._for_workload(
-            metadata.namespace, "LeaderWorkerSet", metadata.labels.get(rollout_labels.CANARY_SET, metadata.name)
-        )
+        name = metadata.labels.get(rollout_labels.CANARY_SET, metadata.name)
+        return self._for_workload(metadata.namespace, WorkloadRef.to(LEADER_WORKER_SETS, name))
 
     def _for_pod(self, pod: Pod) -> list[Key]:
         name = pod.metadata.labels.get(group_labels.NAME, "")
@@ -175,7 +187,7 @@ class ReleaseController:
 
     def _named_deployment(self, metadata: ObjectMeta) -> list[Key]:
         name = metadata.labels.get(rollout_labels.CANARY_DEPLOYMENT, metadata.name)
-        return self._for_workload(metadata.namespace, "Deployment", name)
+        return self._for_workload(metadata.namespace, WorkloadRef.to(DEPLOYMENTS, name))
 
     def _for_replica_set(self, subject: ReplicaSet) -> list[Key]:
         owner = subject.metadata.controller
@@ -183,6 +195,16 @@ class ReleaseController:
             return []
         found = self.cache.deployments.get(Key(subject.metadata.namespace, owner.name))
         return self._named_deployment(found.metadata) if found is not None else []
+
+    def _for_stateful_set(self, subject: StatefulSet) -> list[Key]:
+        metadata = subject.metadata
+        return self._for_workload(metadata.namespace, WorkloadRef.to(STATEFUL_SETS, metadata.name))
+
+    def _for_stateful_pod(self, pod: Pod) -> list[Key]:
+        owner = pod.metadata.controller
+        if owner is None:
+            return []
+        return self._for_workload(pod.metadata.namespace, WorkloadRef.to(STATEFUL_SETS, owner.name))
 
 
 async def _perform(release: BatchRelease, action: BatchAction, control: WorkloadOperations) -> ActionResult:

@@ -17,7 +17,8 @@ from kohort.kube.resources import (
     STATEFUL_SETS,
     Key,
 )
-from kohort.objects.apps import Deployment, ReplicaSet
+from kohort.objects import well_known_names
+from kohort.objects.apps import Deployment, ReplicaSet, StatefulSet
 from kohort.objects.core import Pod
 from kohort.objects.meta import ObjectMeta, PartialObject
 from kohort.rollouts.analysis.analysis_types import AnalysisRun, ReleaseAnalysis
@@ -25,9 +26,13 @@ from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.rollout_types import BatchRelease, Rollout, WorkloadRef
 from kohort.rules import group_labels, rollout_labels
 
+POD_NAME: Final = well_known_names.STATEFUL_SET_POD_NAME
 OF_SET: Final = "rollouts/set"
 OF_STABLE: Final = "rollouts/stable"
 OF_CONTROLLER: Final = "rollouts/controller"
+NOT_OF_GROUPS: Final = f"!{group_labels.NAME}"
+PODS_OF_STATEFUL_SETS: Final = f"{rollout_labels.REVISION_HASH},{POD_NAME},{NOT_OF_GROUPS}"
+"""Pods of StatefulSets that are no part of a LeaderWorkerSet; DaemonSets have no label with the pod's name."""
 
 
 class _Member(Protocol):
@@ -54,13 +59,24 @@ class RolloutCache:
         self.leader_sets = manager.informer(STATEFUL_SETS, PartialObject, label_selector=group_labels.NAME)
         self.pods = manager.informer(PODS, Pod, label_selector=group_labels.NAME, indexes={OF_SET: _of_set})
         self.deployments = manager.informer(DEPLOYMENTS, Deployment, indexes={OF_STABLE: _of_stable})
+        self.stateful_sets = manager.informer(STATEFUL_SETS, StatefulSet, label_selector=NOT_OF_GROUPS)
+        self.stateful_pods = manager.informer(
+            PODS, Pod, label_selector=PODS_OF_STATEFUL_SETS, indexes={OF_CONTROLLER: index_by_controller_uid}
+        )
         self.analyses = manager.informer(RELEASE_ANALYSES, ReleaseAnalysis)
         self.runs = manager.informer(ANALYSIS_RUNS, AnalysisRun)
         self.replica_sets = manager.informer(REPLICA_SETS, ReplicaSet, indexes={OF_CONTROLLER: index_by_controller_uid})
 
     @property
     def synced(self) -> bool:
-        needed = (self.rollouts, self.sets, self.leader_sets, self.deployments, self.replica_sets)
+        needed = (
+            self.rollouts,
+            self.sets,
+            self.leader_sets,
+            self.deployments,
+            self.replica_sets,
+            self.stateful_sets,
+        )
         return all(informer.synced for informer in needed)
 
     def rollout_for(self, namespace: str, ref: WorkloadRef) -> Rollout | None:
@@ -79,6 +95,20 @@ class RolloutCache:
             for rollout in self.rollouts.list(namespace)
             if rollout.spec.workload_ref.identity == ref.identity
         ]
+
+    def replicas_of(self, namespace: str, ref: WorkloadRef) -> int | None:
+        """How many replicas a workload should have; None where it does not exist."""
+        key = Key(namespace, ref.name)
+        if ref.is_group_set:
+            group_set = self.sets.get(key)
+            return group_set.replicas if group_set is not None else None
+        if ref.is_stateful_set:
+            stateful_set = self.stateful_sets.get(key)
+            return stateful_set.replicas if stateful_set is not None else None
+        deployment = self.deployments.get(key)
+        if deployment is None:
+            return None
+        return 1 if deployment.spec.replicas is None else deployment.spec.replicas
 
     def live_hash(self, key: Key) -> str:
         """The revision that a set's controller last gave it."""
@@ -101,3 +131,6 @@ class RolloutCache:
         """Oldest first."""
         found = self.replica_sets.by_index(OF_CONTROLLER, uid)
         return sorted(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
+
+    def pods_of_stateful_set(self, uid: str) -> list[Pod]:
+        return self.stateful_pods.by_index(OF_CONTROLLER, uid)

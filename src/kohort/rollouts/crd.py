@@ -5,6 +5,7 @@ of a conversion webhook is known, and left out otherwise.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from kohort.objects.json_types import JsonObject
@@ -22,6 +23,14 @@ def definitions(converter: JsonObject | None = None) -> list[JsonObject]:
 
 
 def rollout(converter: JsonObject | None = None) -> JsonObject:
+    newer, older = _rollout_versions()
+    return _definition("Rollout", "rollouts", newer, older, converter)
+
+
+@cache
+def _rollout_versions() -> tuple[JsonObject, JsonObject]:
+    """Made once, since they are large: for reading only."""
+
     def columns(progress: str) -> list[JsonObject]:
         return [
             _column("STATUS", "string", ".status.phase", "The rollout status phase"),
@@ -37,7 +46,7 @@ def rollout(converter: JsonObject | None = None) -> JsonObject:
     older = _version(
         "v1alpha1", columns(".status.canaryStatus"), spec, status, field_descriptions.ROLLOUT, stored=False
     )
-    return _definition("Rollout", "rollouts", newer, older, converter)
+    return newer, older
 
 
 def batch_release(converter: JsonObject | None = None) -> JsonObject:

@@ -7,7 +7,7 @@ from typing import Final
 
 from kohort.objects.json_types import JsonObject
 from kohort.objects.schema_keywords import INT_OR_STRING, enum, int32, int64, list_of, rule, shape
-from kohort.rules import rollout_labels
+from kohort.rules.rollout_labels import RolloutPhase, StepState
 
 TEXT: Final[JsonObject] = {"type": "string"}
 TEXTS: Final[JsonObject] = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -158,16 +158,7 @@ def route_ref() -> JsonObject:
     )
 
 
-_STEP_STATES: Final = (
-    "",
-    rollout_labels.BEFORE_UPGRADE,
-    rollout_labels.UPGRADE,
-    rollout_labels.ROUTING,
-    rollout_labels.ANALYSIS,
-    rollout_labels.PAUSED,
-    rollout_labels.READY,
-    rollout_labels.COMPLETED,
-)
+_STEP_STATES: Final = ("", *(state.value for state in StepState))
 
 
 def _progress(revision: str, replicas: str, ready: str) -> JsonObject:
@@ -204,15 +195,7 @@ def _conditions() -> JsonObject:
 
 
 def rollout_status() -> JsonObject:
-    phases = (
-        "",
-        rollout_labels.INITIAL,
-        rollout_labels.HEALTHY,
-        rollout_labels.PROGRESSING,
-        rollout_labels.TERMINATING,
-        rollout_labels.DISABLED,
-        rollout_labels.DISABLING,
-    )
+    phases = ("", *(phase.value for phase in RolloutPhase))
     return shape(
         {
             "observedGeneration": int64(),

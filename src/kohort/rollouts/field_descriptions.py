@@ -1,6 +1,6 @@
-"""What the fields of Rollouts and their kin mean: for `kubectl explain`, and for the reference that is made from it.
+"""What the fields of Rollouts, BatchReleases and TrafficRoutings mean, for `kubectl explain` and for the reference.
 
-Found by the end of a field's path (`objects/schemawords.described`): what canary and blue-green share is said once.
+Found by the end of a field's path (`objects/schema_keywords.described`): what canary and blue-green share is said once.
 """
 
 from collections.abc import Mapping
@@ -111,7 +111,7 @@ ROLLOUT: Final[Mapping[str, str]] = {
     "canaryName": "The workload that carries the new version.",
     "graceTimes": "When each grace period began, so that a restart does not start it over.",
     "timedOutStep": "The step that was reported as not ready in time.",
-    "analysisAttempt": "How often a step was begun again, each time with an AnalysisRun of its own.",
+    "analysisAttempt": "How often releases were begun, and steps again, each time with AnalysisRuns of their own.",
 }
 RELEASE: Final[Mapping[str, str]] = {
     **_REFERENCE,

@@ -35,7 +35,8 @@ from kohort.rollouts.release_actions import (
     ResumeRelease,
     WriteRelease,
 )
-from kohort.rollouts.release_state import Decision, Observation, with_grace_times, with_message
+from kohort.rollouts.release_state import Observation, ReleaseDecision, with_grace_times, with_message
+from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.traffic.actions import (
     RemoveCanaryService,
     RouteAllToNew,
@@ -43,7 +44,9 @@ from kohort.rollouts.traffic.actions import (
     TrafficAction,
     UnpinStableService,
 )
+from kohort.rollouts.traffic.draining import drain_timeout
 from kohort.rules import rollout_labels
+from kohort.rules.rollout_labels import BatchReleasePhase, FinalizingPolicy
 
 
 class EndReason(Enum):
@@ -107,7 +110,7 @@ STALLED_SECONDS: Final = 600
 
 
 class FinalizingDecision(msgspec.Struct, frozen=True):
-    decision: Decision
+    decision: ReleaseDecision
     done: bool = False
     """Nothing is left to do."""
 
@@ -122,7 +125,7 @@ def order(reason: EndReason, observation: Observation) -> tuple[str, ...]:
 
 def decide(observation: Observation, reason: EndReason) -> FinalizingDecision:
     if observation.state.progress is None or observation.progress.finalising_step == rollout_labels.END:
-        return FinalizingDecision(Decision(observation.state), done=True)
+        return FinalizingDecision(ReleaseDecision(observation.state), done=True)
     steps = order(reason, observation)
     if observation.progress.finalising_step not in steps:
         state = observation.state.with_progress(finalising_step=steps[0], last_update_time=observation.stamp)
@@ -138,14 +141,14 @@ def decide_after(
         case Problem():
             events = (*result.events, messages.finalising_failed(result.text))
             said = with_message(state, result.text)
-            return FinalizingDecision(Decision(said, requeue=rollout_labels.RECHECK, events=events))
+            return FinalizingDecision(ReleaseDecision(said, requeue=rollout_labels.RECHECK, events=events))
         case Waiting():
             said = with_message(state, result.text) if result.text else state
-            return FinalizingDecision(Decision(said, requeue=result.seconds, events=result.events))
+            return FinalizingDecision(ReleaseDecision(said, requeue=result.seconds, events=result.events))
         case Done():
             if isinstance(action, WriteRelease | ResumeRelease | GrowToFullCapacity | DeleteRelease):
                 # An event follows when the BatchRelease has changed; should it be lost, the state is looked at again.
-                decision = Decision(state, requeue=rollout_labels.RECHECK, events=result.events)
+                decision = ReleaseDecision(state, requeue=rollout_labels.RECHECK, events=result.events)
                 return FinalizingDecision(decision)
             return _next(observation.with_state(state), reason, result)
 
@@ -165,14 +168,15 @@ def _at(observation: Observation, reason: EndReason) -> FinalizingDecision:
 
 
 def _route_to_new(observation: Observation, reason: EndReason) -> FinalizingDecision:
-    """Only a canary that can carry all traffic gets it all. Blue-green makes it so; a canary keeps its last split. A
+    """Only a version that can carry all traffic gets it all. Blue-green makes it so, and so does a canary that drains:
+    the stable replicas must be without requests before they are replaced. Any other canary keeps its last split. A
     release in place has moved no traffic."""
     if observation.in_place:
         return _next(observation, reason, DONE)
     replicas = observation.workload.replicas if observation.workload is not None else 0
     if not observation.extra_workload or observation.progress.ready_replicas >= replicas:
         return _act(observation, RouteAllToNew())
-    if not observation.rollout.blue_green:
+    if not observation.rollout.blue_green and not drains(observation.rollout):
         return _next(observation, reason, DONE)
     release = observation.release
     if release is not None and rollout_labels.FULL_CAPACITY not in release.metadata.annotations:
@@ -181,13 +185,17 @@ def _route_to_new(observation: Observation, reason: EndReason) -> FinalizingDeci
     return _wait(observation, messages.growing_to_full_size(waiting_for))
 
 
+def drains(rollout: Rollout) -> bool:
+    return drain_timeout(rollout.strategy.traffic_routings) > 0
+
+
 def _resume_workload(observation: Observation, reason: EndReason) -> FinalizingDecision:
     release = observation.release
     if release is None:
         return _act(observation, ReleaseHold())
-    if release.status.phase == rollout_labels.COMPLETED:
+    if release.status.phase == BatchReleasePhase.COMPLETED:
         return _next(observation, reason, DONE)
-    policy = rollout_labels.WAIT_RESUME if reason is EndReason.SUCCESS else rollout_labels.IMMEDIATE
+    policy = FinalizingPolicy.WAIT_RESUME if reason is EndReason.SUCCESS else FinalizingPolicy.IMMEDIATE
     requested = release.plan.batch_partition is None and release.plan.finalizing_policy == policy
     if not requested and not release.metadata.deleting:
         return _act(observation, ResumeRelease(policy))
@@ -204,7 +212,7 @@ def _release_control(observation: Observation, reason: EndReason) -> FinalizingD
         return _next(observation, reason, DONE)
     if not observation.release.metadata.deleting:
         return _act(observation, DeleteRelease())
-    return FinalizingDecision(Decision(observation.state, requeue=rollout_labels.RECHECK))
+    return FinalizingDecision(ReleaseDecision(observation.state, requeue=rollout_labels.RECHECK))
 
 
 def _next(observation: Observation, reason: EndReason, result: Done) -> FinalizingDecision:
@@ -212,19 +220,19 @@ def _next(observation: Observation, reason: EndReason, result: Done) -> Finalizi
     place = steps.index(observation.progress.finalising_step) + 1
     if place == len(steps):
         state = observation.state.with_progress(finalising_step=rollout_labels.END, last_update_time=observation.stamp)
-        return FinalizingDecision(Decision(state, events=result.events), done=True)
+        return FinalizingDecision(ReleaseDecision(state, events=result.events), done=True)
     state = observation.state.with_progress(finalising_step=steps[place], last_update_time=observation.stamp)
     if result.changed:
-        return FinalizingDecision(Decision(state, requeue=0.0, events=result.events))
+        return FinalizingDecision(ReleaseDecision(state, requeue=0.0, events=result.events))
     following = _at(observation.with_state(state), reason)
     events = (*result.events, *following.decision.events)
     return FinalizingDecision(msgspec.structs.replace(following.decision, events=events), done=following.done)
 
 
 def _act(observation: Observation, action: Action) -> FinalizingDecision:
-    return FinalizingDecision(Decision(observation.state, action))
+    return FinalizingDecision(ReleaseDecision(observation.state, action))
 
 
 def _wait(observation: Observation, text: str, events: tuple[ReleaseEvent, ...] = ()) -> FinalizingDecision:
     state = with_message(observation.state, text)
-    return FinalizingDecision(Decision(state, requeue=rollout_labels.RECHECK, events=events))
+    return FinalizingDecision(ReleaseDecision(state, requeue=rollout_labels.RECHECK, events=events))

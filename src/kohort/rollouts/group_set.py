@@ -5,12 +5,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
+from kohort.objects.recorded_json import read_recorded
 from kohort.objects.view import View
 from kohort.rules import rollout_labels
+from kohort.rules.group_identity import parse_index
 from kohort.rules.group_template import (
     earlier_fingerprint,
     has_fingerprint,
@@ -35,6 +35,7 @@ class GroupSetStatus(View, frozen=True):
     updated_replicas: int = 0
     observed_generation: int = 0
     resize: GroupResizeStatus | None = None
+    restarts: dict[str, JsonObject] = {}
 
 
 class GroupSet(View, frozen=True):
@@ -51,6 +52,10 @@ class GroupSet(View, frozen=True):
     def size(self) -> int:
         size = (self.spec.get("leaderWorkerTemplate") or {}).get("size")
         return 1 if size is None else size
+
+    @property
+    def has_restart_budget(self) -> bool:
+        return bool((self.spec.get("leaderWorkerTemplate") or {}).get("restartBudget"))
 
     @property
     def observed(self) -> bool:
@@ -122,16 +127,13 @@ def is_released_in_place(spec: JsonObject, annotations: Mapping[str, str]) -> bo
     text = annotations.get(rollout_labels.STABLE_RESOURCES)
     if not text or not resource_update_policy(spec).in_place:
         return False
-    try:
-        outline = msgspec.json.decode(text, type=dict[str, Json])
-    except msgspec.DecodeError:
-        return False
-    return changes_only_resources(outline, spec)
+    outline = read_recorded(text, dict[str, Json])
+    return outline is not None and changes_only_resources(outline, spec)
 
 
 def step_partition(annotations: Mapping[str, str]) -> int:
-    text = annotations.get(rollout_labels.STEP_PARTITION, "")
-    return int(text) if text.isdigit() else HELD_PARTITION
+    noted = parse_index(annotations.get(rollout_labels.STEP_PARTITION))
+    return HELD_PARTITION if noted is None else noted
 
 
 def is_held(spec: JsonObject, partition: int = HELD_PARTITION) -> bool:

@@ -1,8 +1,9 @@
 """RolloutHistory: what was released, when it is over.
 
-A record is begun with a release and filled while it runs, since the pods of a canary are gone at its end. It goes with
-its Rollout; of each Rollout only the newest are kept. Its name follows from the release: it is never made twice, and a
-version that is released again opens its record again.
+A record is begun with a release and filled while it runs, since the pods of a canary are gone at its end. The workload
+is recorded as it was at the beginning, and only after a success as it is at the end: after any other end its template
+is not the one that was released. A record goes with its Rollout; of each Rollout only the newest are kept. Its name
+follows from the release: it is never made twice. A version that is released again gets another record.
 
 | the Rollout is | the newest open record ends as | older open records end as |
 |---|---|---|
@@ -17,7 +18,8 @@ version that is released again opens its record again.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from itertools import count
 from typing import Final
 
 import msgspec
@@ -26,10 +28,9 @@ from kohort.kube.client import Client
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, NotFound
 from kohort.kube.manager import Manager
+from kohort.kube.request_encoding import PatchType
 from kohort.kube.resources import (
-    DEPLOYMENTS,
     INGRESSES,
-    LEADER_WORKER_SETS,
     PODS,
     ROLLOUT_HISTORIES,
     ROLLOUTS,
@@ -129,27 +130,30 @@ class HistoryController:
             # The progress of the release before, until this one is looked at for the first time.
             return
         release = progress.observed_rollout_id
-        record = next((one for one in records if one.metadata.labels.get(rollout_labels.ROLLOUT_ID) == release), None)
+        of_release = [one for one in records if one.metadata.labels.get(rollout_labels.ROLLOUT_ID) == release]
+        record = next((one for one in of_release if one.status.phase != COMPLETED), None)
         if record is None:
-            await self._begin(rollout, release)
+            await self._begin(rollout, release, {one.metadata.name for one in of_release})
             return
-        if record.status.phase == COMPLETED:
-            await self._write(record, {"phase": None})
         steps = await self._steps(rollout, release, record)
         if steps != list(record.status.canary_steps):
             await self._write(record, {"canarySteps": steps})
-        judged = self._judged(rollout, release)
+        judged = self._judged(rollout, record)
         known = ((record.spec.get("rollout") or {}).get("data") or {}).get("analysis")
         if judged and judged != known:
-            await self._patch(record, {"rollout": {"data": {"analysis": judged}}})
+            await self._patch(record, {"spec": {"rollout": {"data": {"analysis": judged}}}})
 
-    def _judged(self, rollout: Rollout, release: str) -> list[JsonObject]:
-        """What the analyses of a release found, step by step."""
-        metadata = rollout.metadata
+    def _judged(self, rollout: Rollout, record: History) -> list[JsonObject]:
+        """What the analyses of a release found, step by step. Those from before are of another release of the same
+        version."""
+        metadata, release = rollout.metadata, record.metadata.labels.get(rollout_labels.ROLLOUT_ID, "")
+        since = record.metadata.creation_timestamp or ""
         runs = [
             one
             for one in self.cache.runs.list(metadata.namespace)
-            if (one.spec.rollout, one.spec.release) == (metadata.name, release) and one.status.decided
+            if (one.spec.rollout, one.spec.release) == (metadata.name, release)
+            and one.status.decided
+            and (one.metadata.creation_timestamp or "") >= since
         ]
         return [
             {
@@ -162,24 +166,25 @@ class HistoryController:
             for one in sorted(runs, key=lambda one: (one.spec.step, one.spec.attempt, one.metadata.name))
         ]
 
-    async def _begin(self, rollout: Rollout, release: str) -> None:
+    async def _begin(self, rollout: Rollout, release: str, taken: Set[str]) -> None:
+        """`taken` are the names of earlier records of the same version."""
         name, namespace = rollout.metadata.name, rollout.metadata.namespace
-        digest = hashlib.sha256(f"{rollout.metadata.uid}/{release}".encode()).hexdigest()
+        names = (_record_name(rollout, release, again) for again in count())
         ref = rollout.spec.workload_ref
-        resource = LEADER_WORKER_SETS if ref.is_group_set else DEPLOYMENTS
+        resource = ref.resource
         workload: JsonObject | None = await self.client.find(resource, ref.name, namespace)
         writer = last_writer(workload or {})
         body = {
             "apiVersion": ROLLOUT_HISTORIES.api_version,
             "kind": ROLLOUT_HISTORIES.kind,
             "metadata": {
-                "name": f"{name}-{safe_text(digest)[:6]}",
+                "name": next(one for one in names if one not in taken),
                 "namespace": namespace,
                 "labels": {rollout_labels.ROLLOUT_ID: release, rollout_labels.ROLLOUT_NAME: name},
                 "ownerReferences": [_owner(rollout)],
                 **({"annotations": {RELEASED_BY: writer}} if writer else {}),
             },
-            "spec": {"rollout": {"rolloutID": release, "name": name}},
+            "spec": {"rollout": {"rolloutID": release, "name": name}, "workload": _workload_of(rollout, workload)},
         }
         try:
             await self.client.create(ROLLOUT_HISTORIES, body)
@@ -209,18 +214,18 @@ class HistoryController:
         return [known[batch] for batch in sorted(known)]
 
     async def _complete(self, rollout: Rollout, record: History, outcome: ReleaseOutcome) -> None:
-        ref, refs = rollout.spec.workload_ref, rollout.strategy.traffic_routings
-        resource = LEADER_WORKER_SETS if ref.is_group_set else DEPLOYMENTS
+        refs = rollout.strategy.traffic_routings
         plan: JsonObject = msgspec.to_builtins(rollout.spec)
         about: JsonObject = {
             "rolloutID": record.metadata.labels.get(rollout_labels.ROLLOUT_ID, ""),
             "name": rollout.metadata.name,
             "data": {**plan, "outcome": outcome},
         }
-        if judged := self._judged(rollout, about["rolloutID"]):
+        if judged := self._judged(rollout, record):
             about["data"]["analysis"] = judged
-        workload = {"apiVersion": ref.api_version, "kind": ref.kind}
-        spec: JsonObject = {"rollout": about, "workload": workload | await self._data(rollout, resource, ref.name)}
+        spec: JsonObject = {"rollout": about}
+        if outcome is ReleaseOutcome.SUCCEEDED or not (record.spec.get("workload") or {}).get("data"):
+            spec["workload"] = await self._workload(rollout)
         for route in refs[:1]:
             spec["service"] = await self._data(rollout, SERVICES, route.service)
             spec["trafficRouting"] = routing = {}
@@ -229,17 +234,30 @@ class HistoryController:
             if route.gateway is not None and route.gateway.http_route_name:
                 name, namespace = route.gateway.http_route_name, rollout.metadata.namespace
                 routing["httpRoute"] = _data_of(name, await find_http_route(self.client, name, namespace))
-        if await self._patch(record, spec):
+        if await self._replace(record, spec):
             await self._write(record, {"phase": COMPLETED})
 
-    async def _patch(self, record: History, spec: JsonObject) -> bool:
+    async def _replace(self, record: History, spec: JsonObject) -> bool:
+        """Fields of the spec as a whole: what a workload had at the beginning only must not stay in it."""
+        patch: list[JsonObject] = [
+            {"op": "add", "path": f"/spec/{name}", "value": value} for name, value in spec.items()
+        ]
+        return await self._patch(record, patch, PatchType.JSON)
+
+    async def _patch(
+        self, record: History, patch: JsonObject | list[JsonObject], kind: PatchType = PatchType.MERGE
+    ) -> bool:
         """False when it is gone."""
         metadata = record.metadata
         try:
-            await self.client.patch(ROLLOUT_HISTORIES, metadata.name, metadata.namespace, {"spec": spec})
+            await self.client.patch(ROLLOUT_HISTORIES, metadata.name, metadata.namespace, patch, kind)
         except NotFound:
             return False
         return True
+
+    async def _workload(self, rollout: Rollout) -> JsonObject:
+        ref = rollout.spec.workload_ref
+        return _workload_of(rollout, await self.client.find(ref.resource, ref.name, rollout.metadata.namespace))
 
     async def _data(self, rollout: Rollout, resource: Resource, name: str) -> JsonObject:
         return _data_of(name, await self.client.find(resource, name, rollout.metadata.namespace))
@@ -254,8 +272,20 @@ class HistoryController:
             return
 
 
+def _record_name(rollout: Rollout, release: str, again: int) -> str:
+    """`again` counts the releases of the same version before this one."""
+    metadata = rollout.metadata
+    identity = f"{metadata.uid}/{release}/{again}" if again else f"{metadata.uid}/{release}"
+    return f"{metadata.name}-{safe_text(hashlib.sha256(identity.encode()).hexdigest())[:6]}"
+
+
 def _data_of(name: str, found: JsonObject | None) -> JsonObject:
     return {"name": name, **({"data": found["spec"]} if found is not None else {})}
+
+
+def _workload_of(rollout: Rollout, found: JsonObject | None) -> JsonObject:
+    ref = rollout.spec.workload_ref
+    return {"apiVersion": ref.api_version, "kind": ref.kind, **_data_of(ref.name, found)}
 
 
 def endings(rollout: Rollout, records: Sequence[History]) -> list[tuple[History, ReleaseOutcome]]:

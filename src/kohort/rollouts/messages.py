@@ -4,11 +4,14 @@ Decisions name what happened by a function of this module; the wording is in no 
 several of these messages, so their wording does not change.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from kohort.objects.counted_nouns import counted
+from kohort.rollouts.forecast_types import ReleaseForecast
 from kohort.rules import rollout_labels
 
 
@@ -28,6 +31,7 @@ class EventReason(StrEnum):
     DRAIN_TIMED_OUT = "DrainTimedOut"
     EDIT_LOST = "EditLost"
     FINALISING_FAILED = "FinalisingFailed"
+    GROUPS_DRAINING = "GroupsDraining"
     HOLD_LOST = "HoldLost"
     INITIALIZE_FAILED = "InitializeFailed"
     JUMP_REFUSED = "JumpRefused"
@@ -67,6 +71,7 @@ _NORMAL: Final = frozenset(
         EventReason.CANARY_CREATED,
         EventReason.CANARY_DELETED,
         EventReason.CANARY_SCALED,
+        EventReason.GROUPS_DRAINING,
         EventReason.PROGRESSING,
         EventReason.RESIZED_IN_PLACE,
         EventReason.ROLLBACK_IN_BATCH_IGNORED,
@@ -170,9 +175,10 @@ def in_step(index: int, count: int) -> str:
     return f"Rollout is in {step(index, count)}"
 
 
-def upgrading(index: int, count: int, waiting_for: str) -> str:
+def upgrading(index: int, count: int, waiting_for: str, forecast: str = "") -> str:
     text = f"{in_step(index, count)}, and upgrade workload to new version"
-    return f"{text}: {waiting_for}" if waiting_for else text
+    text = f"{text}: {waiting_for}" if waiting_for else text
+    return f"{text}; {forecast}" if forecast else text
 
 
 def routing(index: int, count: int, waiting_for: str) -> str:
@@ -212,12 +218,54 @@ def analysis_holds_beginning(text: str) -> str:
     return f"the release does not begin: {text}"
 
 
-def too_little_capacity(fitting: int, wanted: int, unit: str, lacking: tuple[str, ...]) -> str:
-    why = f": no node has enough {', '.join(lacking)}" if lacking else ": no node takes their pods"
+def too_little_capacity(found: ReleaseForecast) -> str:
     return (
-        f"the release does not begin: nodes have room for {fitting} of the {wanted} {unit} of the new version{why}; "
+        f"the release does not begin: {capacity(found)}; "
         f"free or add nodes, or remove the annotation {rollout_labels.REQUIRE_CAPACITY}"
     )
+
+
+def capacity(found: ReleaseForecast) -> str:
+    """Whether the nodes have room; empty if they were not looked at."""
+    if found.fitting is None:
+        return ""
+    if found.has_room:
+        return f"nodes have room for the {counted(found.extra_replicas, found.unit)} of the new version"
+    wanted = f"{found.extra_replicas} {found.unit}s" if found.extra_replicas != 1 else f"one {found.unit}"
+    lacking = " or ".join(found.lacking)
+    why = f"no node has enough {lacking}" if lacking else "no node takes their pods"
+    last = found.step_without_room > len(found.replicas)
+    where = "the end of the release does" if last else f"step {found.step_without_room} does"
+    return f"nodes have room for {found.fitting} of the {wanted} of the new version: {why}, {where} not fit"
+
+
+def duration(found: ReleaseForecast) -> str:
+    """How long the release takes; empty if no replica has shown how long it starts."""
+    if found.duration_seconds is None or found.start_seconds is None:
+        return ""
+    each = f"a {found.unit} starts in {time_span(found.start_seconds)}"
+    besides = [counted(found.approvals, "approval")] if found.approvals else []
+    besides += ["its analyses"] if found.judged else []
+    more = f", besides {' and '.join(besides)}" if besides else ""
+    return f"the release takes about {time_span(found.duration_seconds)}{more} ({each})"
+
+
+def release_forecast(found: ReleaseForecast) -> str:
+    return "; ".join(filter(None, (capacity(found), duration(found)))) or "no pod shows how long a start takes"
+
+
+def forecast_unknown(problem: str) -> str:
+    return f"whether the pods of the release fit could not be read: {problem}"
+
+
+def time_span(seconds: int) -> str:
+    """
+    >>> [time_span(one) for one in (1, 90, 125, 3599, 5400, 360000)]
+    ['1 s', '90 s', '2 min', '60 min', '90 min', '100 h']
+    """
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{round(seconds / 60)} min" if seconds < 7200 else f"{round(seconds / 3600)} h"
 
 
 def capacity_unknown(problem: str) -> str:
@@ -345,7 +393,7 @@ def jumped(index: int, count: int) -> ReleaseEvent:
 
 
 def jump_refused(wanted: int, count: int) -> ReleaseEvent:
-    return ReleaseEvent(EventReason.JUMP_REFUSED, f"nextStepIndex {wanted} is no step: there are 1 to {count}")
+    return ReleaseEvent(EventReason.JUMP_REFUSED, f"nextStepIndex {wanted} is not a step: there are 1 to {count}")
 
 
 def plan_changed(index: int, count: int) -> ReleaseEvent:
@@ -413,6 +461,14 @@ def canary_deleted(text: str) -> ReleaseEvent:
 
 def drain_timed_out(text: str) -> ReleaseEvent:
     return ReleaseEvent(EventReason.DRAIN_TIMED_OUT, text)
+
+
+def draining_groups(leaders: Sequence[str], text: str) -> str:
+    return f"scale down: {counted(len(leaders), 'group')} ({', '.join(sorted(leaders)[:3])}): {text}"
+
+
+def groups_draining(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.GROUPS_DRAINING, text)
 
 
 def canary_unavailable(text: str) -> ReleaseEvent:

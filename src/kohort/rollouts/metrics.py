@@ -7,36 +7,15 @@ from kohort.rollouts.messages import EventReason, ReleaseOutcome
 from kohort.rollouts.release_state import State
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import rollout_labels
+from kohort.rules.rollout_labels import FinalisingStep, RolloutPhase, StepState
 
 if TYPE_CHECKING:
     from prometheus_client import Gauge
 
 _LABELS: Final = ("namespace", "rollout", "workload_kind", "strategy")
-_PHASES: Final = (
-    rollout_labels.INITIAL,
-    rollout_labels.HEALTHY,
-    rollout_labels.PROGRESSING,
-    rollout_labels.TERMINATING,
-    rollout_labels.DISABLED,
-    rollout_labels.DISABLING,
-)
-_STATES: Final = (
-    rollout_labels.BEFORE_UPGRADE,
-    rollout_labels.UPGRADE,
-    rollout_labels.ROUTING,
-    rollout_labels.ANALYSIS,
-    rollout_labels.PAUSED,
-    rollout_labels.READY,
-    rollout_labels.COMPLETED,
-)
-_ENDS: Final = (
-    rollout_labels.TO_NEW,
-    rollout_labels.TO_STABLE,
-    rollout_labels.RESTORE_STABLE,
-    rollout_labels.REMOVE_CANARY_SERVICE,
-    rollout_labels.RESUME,
-    rollout_labels.RELEASE_CONTROL,
-)
+_PHASES: Final = tuple(phase.value for phase in RolloutPhase)
+_STATES: Final = tuple(state.value for state in StepState)
+_ENDS: Final = tuple(step.value for step in FinalisingStep if step is not FinalisingStep.END)
 _BUCKETS: Final = (1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
 
 

@@ -15,10 +15,13 @@ from kohort.rollouts.history import HistoryController
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.partition_controller import PartitionController
 from kohort.rollouts.rollout_controller import RolloutController
+from kohort.rollouts.scale_down_controller import ScaleDownController
 from kohort.rollouts.traffic.model import Traffic
+from kohort.rollouts.traffic.withdrawal import PodWithdrawal
 from kohort.rollouts.workloads.deployment_control import DeploymentControl
 from kohort.rollouts.workloads.group_control import GroupControl
-from kohort.rollouts.workloads.model import WorkloadOperations
+from kohort.rollouts.workloads.model import Controls
+from kohort.rollouts.workloads.stateful_set_control import StatefulSetControl
 
 DEFAULT: Final = Features()
 
@@ -32,19 +35,25 @@ def register(
 ) -> RolloutCache:
     """Add the controllers of Rollouts and BatchReleases. `fetch` is how metrics are read and notifications posted."""
     cache = cache or RolloutCache(manager)
-    controls: dict[str, WorkloadOperations] = {
-        "LeaderWorkerSet": GroupControl(manager.client, cache),
-        "Deployment": DeploymentControl(manager.client, cache),
+    if fetch is None:
+        fetch = own = HttpFetch(loopback=features.analysis_of_loopback)
+        manager.clean_up(own.close)
+    withdrawal = PodWithdrawal(manager.client, fetch)
+    controls: Controls = {
+        (one.resource.group, one.resource.kind): one
+        for one in (
+            GroupControl(manager.client, cache),
+            DeploymentControl(manager.client, cache),
+            StatefulSetControl(manager.client, cache, withdrawal),
+        )
     }
     metrics = RolloutMetrics(manager.metrics)
     PartitionController(manager, cache)
     ReleaseController(manager, cache, controls, metrics)
-    if fetch is None:
-        fetch = own = HttpFetch(loopback=features.analysis_of_loopback)
-        manager.clean_up(own.close)
     reader = SourceReader(manager.client, fetch)
     notifier = Notifier(manager, cache, reader)
     RolloutController(manager, cache, controls, traffic, metrics, features, notifier)
+    ScaleDownController(manager, cache, withdrawal)
     RunController(manager, cache, reader)
     AnalysisController(manager, cache, reader)
     if features.history:

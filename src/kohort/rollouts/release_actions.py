@@ -4,6 +4,7 @@ import msgspec
 
 from kohort.rollouts.rollout_types import ReleasePlan
 from kohort.rollouts.traffic.actions import TrafficAction
+from kohort.rules.rollout_labels import FinalizingPolicy
 
 
 class JoinTrafficRouting(msgspec.Struct, frozen=True):
@@ -19,7 +20,7 @@ class WriteRelease(msgspec.Struct, frozen=True):
 class ResumeRelease(msgspec.Struct, frozen=True):
     """Let the BatchRelease end, with this finalizing policy."""
 
-    policy: str
+    policy: FinalizingPolicy
 
 
 class GrowToFullCapacity(msgspec.Struct, frozen=True):

@@ -15,12 +15,14 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition
 from kohort.rollouts import messages, step_arithmetic
 from kohort.rollouts.action_result import ActionResult, Done, Problem, Waiting
+from kohort.rollouts.forecast_types import ForecastUnknown, ReleaseForecast
 from kohort.rollouts.messages import ReleaseEvent, ReleaseOutcome
 from kohort.rollouts.release_actions import Action
 from kohort.rollouts.rollout_types import BatchRelease, Progress, Rollout, Step
 from kohort.rollouts.step_analysis import Judgement
 from kohort.rollouts.workloads.model import Workload
 from kohort.rules import rollout_labels
+from kohort.rules.rollout_labels import ProgressingReason
 
 
 class State(msgspec.Struct, frozen=True):
@@ -86,7 +88,7 @@ def without(conditions: Iterable[Condition], type: str) -> tuple[Condition, ...]
     return tuple(one for one in conditions if one.type != type)
 
 
-def with_reason(state: State, reason: str, message: str, now: datetime, *, status: str = "True") -> State:
+def with_reason(state: State, reason: ProgressingReason, message: str, now: datetime, *, status: str = "True") -> State:
     """The reason of Progressing changes; the message of the Rollout says the same."""
     changed = with_condition(state, rollout_labels.PROGRESSING, status, reason, message, now)
     return msgspec.structs.replace(changed, message=message)
@@ -109,7 +111,7 @@ def with_references(state: State, result: ActionResult, now: datetime) -> tuple[
     return with_condition(state, rollout_labels.RESOLVED_REFS, status, reason, message, now), events
 
 
-class Decision(msgspec.Struct, frozen=True):
+class ReleaseDecision(msgspec.Struct, frozen=True):
     """What follows from an observation. With an action, the state is final only when its result is known."""
 
     state: State
@@ -138,8 +140,8 @@ class Observation(msgspec.Struct, frozen=True):
     """The result of checking the Services and routes that the Rollout names, where this pass checked them."""
     keeps_hold: bool = False
     """A release that is given up leaves its workload held."""
-    missing_capacity: str = ""
-    """Why a release that requires room for its largest step does not begin."""
+    forecast: ReleaseForecast | ForecastUnknown | None = None
+    """What the release needs and how long it takes, shortly before its first step."""
     judgement: Judgement | None = None
     """What the analysis of the current step says, where the Rollout names one."""
 
@@ -167,7 +169,7 @@ class Observation(msgspec.Struct, frozen=True):
         if self.workload is not None:
             return self.workload.extra_workload
         in_one = self.rollout.blue_green or self.rollout.partitioned
-        return not (in_one and self.rollout.spec.workload_ref.is_deployment)
+        return not in_one or self.rollout.spec.workload_ref.is_group_set
 
     @property
     def all_replaced(self) -> bool:
@@ -175,13 +177,23 @@ class Observation(msgspec.Struct, frozen=True):
         selects the old version only would have no endpoints."""
         if not self.rollout.partitioned or self.extra_workload or self.workload is None:
             return False
-        replicas = self.workload.replicas
-        wanted = step_arithmetic.planned_in_place(self.step.replicas or 0, replicas)
-        return max(wanted, self.progress.replicas) >= replicas
+        return max(self.planned(self.step), self.progress.replicas) >= self.workload.replicas
+
+    def planned(self, step: Step) -> int:
+        """How many replicas have the new version at a step."""
+        if self.workload is None:
+            return 0
+        count = step_arithmetic.planned_in_place if self.workload.keeps_one_old else step_arithmetic.planned
+        return count(step.replicas or 0, self.workload.replicas)
 
     @property
     def in_place(self) -> bool:
         return self.workload is not None and self.workload.in_place
+
+    @property
+    def requires_capacity(self) -> bool:
+        """The user does not want a release to begin without room for all of its steps."""
+        return self.rollout.metadata.annotations.get(rollout_labels.REQUIRE_CAPACITY) == "true"
 
     @property
     def routed(self) -> bool:

@@ -23,28 +23,31 @@ import msgspec
 from kohort.rollouts import finalizing, messages, step_arithmetic, step_state_machine
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.finalizing import EndReason, FinalizingDecision
+from kohort.rollouts.forecast_types import ForecastUnknown, ReleaseForecast
 from kohort.rollouts.messages import ReleaseEvent, ReleaseOutcome
 from kohort.rollouts.release_actions import Action, DeleteRelease, JoinTrafficRouting
+from kohort.rollouts.release_forecast import SETTLE_SECONDS
 from kohort.rollouts.release_state import (
-    Decision,
     Observation,
+    ReleaseDecision,
     State,
     with_condition,
     with_grace_times,
     with_message,
     with_reason,
     with_references,
+    without,
 )
 from kohort.rollouts.rollout_types import Progress
 from kohort.rollouts.traffic.actions import CheckReferences, RemoveCanaryService, RouteAllToStable
 from kohort.rules import rollout_labels
+from kohort.rules.rollout_labels import ProgressingReason
 
-_SETTLE_SECONDS: Final = 3.0
 CAPACITY_SECONDS: Final = 15.0
 """How often nodes and pods are looked at while a release waits for room."""
 
 
-def decide(observation: Observation) -> Decision:
+def decide(observation: Observation) -> ReleaseDecision:
     reason = observation.state.reason
     if observation.workload is None:
         return _without_workload(observation)
@@ -61,10 +64,10 @@ def decide(observation: Observation) -> Decision:
         )
     if reason == rollout_labels.CANCELLING:
         return _cancelling(observation, finalizing.decide(observation, EndReason.ROLLBACK))
-    return Decision(observation.state)
+    return ReleaseDecision(observation.state)
 
 
-def decide_after(observation: Observation, action: Action, result: ActionResult) -> Decision:
+def decide_after(observation: Observation, action: Action, result: ActionResult) -> ReleaseDecision:
     reason = observation.state.reason
     if observation.workload is None:
         return _workload_gone(observation, finalizing.decide_after(observation, EndReason.DELETED, action, result))
@@ -82,7 +85,7 @@ def decide_after(observation: Observation, action: Action, result: ActionResult)
 # Initializing
 
 
-def _initializing(observation: Observation) -> Decision:
+def _initializing(observation: Observation) -> ReleaseDecision:
     if _rolled_back_before_start(observation) or _has_nothing_to_resize(observation):
         return _rolled_back(observation)
     state = msgspec.structs.replace(observation.state, progress=first_progress(observation))
@@ -93,10 +96,10 @@ def _initializing(observation: Observation) -> Decision:
     if workload is not None and workload.stable_revision and workload.expected_key == workload.stable_revision:
         problem = Problem(messages.same_revision_keys(workload.stable_revision))
         return _checked(observation, problem)
-    return Decision(state, CheckReferences())
+    return ReleaseDecision(state, CheckReferences())
 
 
-def _initializing_after(observation: Observation, action: Action, result: ActionResult) -> Decision:
+def _initializing_after(observation: Observation, action: Action, result: ActionResult) -> ReleaseDecision:
     if not isinstance(action, JoinTrafficRouting):
         return _checked(observation, result)
     if isinstance(result, Done):
@@ -140,14 +143,27 @@ def first_progress(observation: Observation) -> Progress:
         current_step_state=rollout_labels.BEFORE_UPGRADE,
         last_update_time=observation.stamp,
     )
-    if before is not None and msgspec.structs.replace(before, last_update_time="") == msgspec.structs.replace(
-        fresh, last_update_time=""
-    ):
+    if before is not None and _as_begun(before) == _as_begun(fresh):
         return before
-    return fresh
+    return msgspec.structs.replace(fresh, analysis_attempt=_next_attempt(observation))
 
 
-def _checked(observation: Observation, result: ActionResult) -> Decision:
+def _next_attempt(observation: Observation) -> int:
+    """One that no analysis and no override was made for yet. The status of a Rollout begins anew when its workload is
+    gone, but the runs stay."""
+    before, judgement = observation.state.progress, observation.judgement
+    return 1 + max(
+        before.analysis_attempt if before is not None else 0,
+        judgement.latest_attempt if judgement is not None else 0,
+    )
+
+
+def _as_begun(progress: Progress) -> Progress:
+    """Without what differs between two looks at a release that begins."""
+    return msgspec.structs.replace(progress, last_update_time="", analysis_attempt=0)
+
+
+def _checked(observation: Observation, result: ActionResult) -> ReleaseDecision:
     """The references of the Rollout were checked."""
     state = observation.state
     if observation.routed:
@@ -156,55 +172,82 @@ def _checked(observation: Observation, result: ActionResult) -> Decision:
         return _not_initialized(state, result)
     if (held := _held_by_analysis(observation.with_state(state))) is not None:
         return held
-    if text := observation.missing_capacity:
+    if text := _missing_capacity(observation):
         capacity_events = (messages.capacity_missing(text),) if state.message != text else ()
-        return Decision(with_message(state, text), requeue=CAPACITY_SECONDS, events=capacity_events)
+        return ReleaseDecision(with_message(state, text), requeue=CAPACITY_SECONDS, events=capacity_events)
     condition = state.condition(rollout_labels.PROGRESSING)
     began = condition.last_update_time if condition is not None else ""
-    left = observation.seconds_until(began or "", _SETTLE_SECONDS)
+    left = observation.seconds_until(began or "", SETTLE_SECONDS)
     if left > 0:
-        return Decision(state, requeue=left, events=result.events)
+        return ReleaseDecision(state, requeue=left, events=result.events)
     if observation.rollout.traffic_routing and not observation.in_place:
-        return Decision(state, JoinTrafficRouting(), events=result.events)
+        return ReleaseDecision(state, JoinTrafficRouting(), events=result.events)
     return _begun(observation.with_state(state), result)
 
 
-def _held_by_analysis(observation: Observation) -> Decision | None:
+def _held_by_analysis(observation: Observation) -> ReleaseDecision | None:
     """A ReleaseAnalysis that is missing or invalid is found out before the first new pod exists."""
     judgement = observation.judgement
     if judgement is None or not judgement.problem:
         return None
     observation, events = step_state_machine.with_analysis(observation)
     text = messages.analysis_holds_beginning(judgement.problem)
-    return Decision(with_message(observation.state, text), requeue=rollout_labels.RECHECK, events=events)
+    return ReleaseDecision(with_message(observation.state, text), requeue=rollout_labels.RECHECK, events=events)
 
 
-def _not_initialized(state: State, result: Waiting | Problem) -> Decision:
+def _missing_capacity(observation: Observation) -> str:
+    """Why a release that requires room does not begin; empty where it may."""
+    match observation.forecast:
+        case ForecastUnknown(problem=problem) if observation.requires_capacity:
+            return messages.capacity_unknown(problem)
+        case ReleaseForecast() as found if observation.requires_capacity and not found.has_room:
+            return messages.too_little_capacity(found)
+    return ""
+
+
+def _with_forecast(observation: Observation, state: State) -> tuple[State, tuple[ReleaseEvent, ...]]:
+    """The condition Capacity by the forecast of this release, and an event where nodes have too little room."""
+    found, name = observation.forecast, rollout_labels.CAPACITY_CONDITION
+    match found:
+        case None:
+            return msgspec.structs.replace(state, conditions=without(state.conditions, name)), ()
+        case ForecastUnknown(problem=problem):
+            text = messages.forecast_unknown(problem)
+            return with_condition(state, name, "Unknown", rollout_labels.NOT_READABLE, text, observation.now), ()
+    text = messages.release_forecast(found)
+    if found.has_room:
+        return with_condition(state, name, "True", rollout_labels.ROOM_FOR_ALL, text, observation.now), ()
+    state = with_condition(state, name, "False", messages.EventReason.CAPACITY_MISSING, text, observation.now)
+    return state, (messages.capacity_missing(text),)
+
+
+def _not_initialized(state: State, result: Waiting | Problem) -> ReleaseDecision:
     match result:
         case Problem():
             events = (*result.events, messages.initialize_failed(result.text))
-            return Decision(with_message(state, result.text), requeue=rollout_labels.RECHECK, events=events)
+            return ReleaseDecision(with_message(state, result.text), requeue=rollout_labels.RECHECK, events=events)
         case Waiting():
             said = with_message(state, result.text or state.message)
-            return Decision(said, requeue=result.seconds or rollout_labels.RECHECK, events=result.events)
+            return ReleaseDecision(said, requeue=result.seconds or rollout_labels.RECHECK, events=result.events)
 
 
-def _begun(observation: Observation, result: Done) -> Decision:
+def _begun(observation: Observation, result: Done) -> ReleaseDecision:
     begun = with_reason(observation.state, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, observation.now)
+    begun, events = _with_forecast(observation, begun)
     started = messages.step_started(1, len(observation.steps))
-    return Decision(begun, requeue=0.0, events=(*result.events, started))
+    return ReleaseDecision(begun, requeue=0.0, events=(*result.events, *events, started))
 
 
 # InRolling
 
 
-def _in_rolling(observation: Observation) -> Decision:
+def _in_rolling(observation: Observation) -> ReleaseDecision:
     changed = _changed_version(observation)
     if changed is not None:
         return changed
     if observation.rollout.spec.strategy.paused and not step_state_machine.fails_while_paused(observation):
         paused = with_reason(observation.state, rollout_labels.REASON_PAUSED, messages.PAUSED_BY_USER, observation.now)
-        return Decision(paused)
+        return ReleaseDecision(paused)
     progress = observation.progress
     if progress.rollout_hash and progress.rollout_hash != observation.plan_hash:
         return _plan_changed(observation)
@@ -212,7 +255,7 @@ def _in_rolling(observation: Observation) -> Decision:
         if (unproved := step_state_machine.guarded(observation)) is not None:
             return unproved
         state = with_reason(observation.state, rollout_labels.FINALISING, messages.FINALISING, observation.now)
-        return Decision(state.with_progress(finalising_step=""), requeue=0.0)
+        return ReleaseDecision(state.with_progress(finalising_step=""), requeue=0.0)
     return step_state_machine.decide(observation.with_state(_observed(observation)))
 
 
@@ -226,7 +269,7 @@ def _observed(observation: Observation) -> State:
     )
 
 
-def _changed_version(observation: Observation) -> Decision | None:
+def _changed_version(observation: Observation) -> ReleaseDecision | None:
     """The user has put another template on the workload: the stable one again, or a third one."""
     workload = observation.workload
     assert workload is not None
@@ -250,84 +293,84 @@ def is_superseded(observation: Observation) -> bool:
     )
 
 
-def _rolled_back(observation: Observation) -> Decision:
+def _rolled_back(observation: Observation) -> ReleaseDecision:
     assert observation.workload is not None
     events = [messages.ROLLBACK_STARTED]
     if observation.rollout.metadata.annotations.get(rollout_labels.ROLLBACK_IN_BATCH) == "true":
         events.append(messages.ROLLBACK_IN_BATCH_IGNORED)
     state = with_reason(observation.state, rollout_labels.CANCELLING, messages.CANCELLING, observation.now)
     state = state.with_progress(revision=observation.workload.canary_revision, finalising_step="")
-    return Decision(state, requeue=0.0, events=tuple(events))
+    return ReleaseDecision(state, requeue=0.0, events=tuple(events))
 
 
-def _superseded(observation: Observation) -> Decision:
+def _superseded(observation: Observation) -> ReleaseDecision:
     """Traffic back, then the canary of the version in between goes. The pin of the stable Service stays, or pods of the
     next version could be reached before its first step."""
     if not (observation.extra_workload or observation.in_place or observation.rollout.partitioned):
         text = messages.NEW_VERSION_DURING_BLUE_GREEN
         events = (messages.NEWER_VERSION,) if observation.state.message != text else ()
-        return Decision(with_message(observation.state, text), events=events)
+        return ReleaseDecision(with_message(observation.state, text), events=events)
     cursor = observation.progress.finalising_step
     if cursor not in _RESET_STEPS or observation.state.reason != rollout_labels.IN_ROLLING:
         state = with_reason(observation.state, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, observation.now)
         state = with_message(state, messages.REMOVING_SUPERSEDED_VERSION)
         state = state.with_progress(finalising_step=_RESET_STEPS[0])
-        return Decision(state, requeue=0.0, events=(messages.NEWER_VERSION,))
+        return ReleaseDecision(state, requeue=0.0, events=(messages.NEWER_VERSION,))
     return _reset_at(observation)
 
 
 _RESET_STEPS: Final = (rollout_labels.TO_STABLE, rollout_labels.RELEASE_CONTROL, rollout_labels.REMOVE_CANARY_SERVICE)
 
 
-def _reset_at(observation: Observation) -> Decision:
+def _reset_at(observation: Observation) -> ReleaseDecision:
     cursor = observation.progress.finalising_step
     if cursor == rollout_labels.TO_STABLE:
-        return Decision(observation.state, RouteAllToStable())
+        return ReleaseDecision(observation.state, RouteAllToStable())
     if cursor == rollout_labels.REMOVE_CANARY_SERVICE:
-        return Decision(observation.state, RemoveCanaryService())
+        return ReleaseDecision(observation.state, RemoveCanaryService())
     if observation.release is None:
         return _reset_next(observation, ())
     if observation.release.metadata.deleting:
-        return Decision(observation.state, requeue=rollout_labels.RECHECK)
-    return Decision(observation.state, DeleteRelease())
+        return ReleaseDecision(observation.state, requeue=rollout_labels.RECHECK)
+    return ReleaseDecision(observation.state, DeleteRelease())
 
 
-def _reset_after(observation: Observation, action: Action, result: ActionResult) -> Decision:
+def _reset_after(observation: Observation, action: Action, result: ActionResult) -> ReleaseDecision:
     state = with_grace_times(observation.state, result)
     match action, result:
         case _, Problem():
             events = (*result.events, messages.finalising_failed(result.text))
-            return Decision(with_message(state, result.text), requeue=rollout_labels.RECHECK, events=events)
+            return ReleaseDecision(with_message(state, result.text), requeue=rollout_labels.RECHECK, events=events)
         case RemoveCanaryService(), Waiting(changed=True):
             # No route names the canary Service any more, so that its deletion needs no grace period.
             return _reset_next(observation.with_state(state), result.events)
         case _, Waiting():
-            return Decision(state, requeue=result.seconds, events=result.events)
+            return ReleaseDecision(state, requeue=result.seconds, events=result.events)
         case DeleteRelease(), Done():
-            return Decision(state, requeue=rollout_labels.RECHECK, events=result.events)
+            return ReleaseDecision(state, requeue=rollout_labels.RECHECK, events=result.events)
         case _:
             return _reset_next(observation.with_state(state), result.events)
 
 
-def _reset_next(observation: Observation, events: tuple[ReleaseEvent, ...]) -> Decision:
+def _reset_next(observation: Observation, events: tuple[ReleaseEvent, ...]) -> ReleaseDecision:
     place = _RESET_STEPS.index(observation.progress.finalising_step) + 1
     if place < len(_RESET_STEPS):
         state = observation.state.with_progress(finalising_step=_RESET_STEPS[place])
-        return Decision(state, requeue=0.0, events=events)
+        return ReleaseDecision(state, requeue=0.0, events=events)
     text = messages.RESTARTED_WITH_NEWEST_VERSION
     state = with_reason(observation.state, rollout_labels.INITIALIZING, text, observation.now)
     fresh = msgspec.structs.replace(state, progress=first_progress(observation.with_state(state)))
-    return Decision(fresh, requeue=0.0, events=(*events, messages.SUPERSEDED), outcome=ReleaseOutcome.SUPERSEDED)
+    return ReleaseDecision(fresh, requeue=0.0, events=(*events, messages.SUPERSEDED), outcome=ReleaseOutcome.SUPERSEDED)
 
 
-def _plan_changed(observation: Observation) -> Decision:
+def _plan_changed(observation: Observation) -> ReleaseDecision:
     """The step that fits what has been released already; the current one is tried first."""
     progress, count = observation.progress, len(observation.steps)
     target = fitting_step(observation)
     state = observation.state.with_progress(rollout_hash=observation.plan_hash)
     if target == progress.next_step_index:
         state = state.with_progress(current_step_state=rollout_labels.READY, last_update_time=observation.stamp)
-        return Decision(state, requeue=0.0)
+        return ReleaseDecision(state, requeue=0.0)
     jump = step_state_machine.jump_to(observation.with_state(state), target)
     return msgspec.structs.replace(jump, events=(messages.plan_changed(target, count),))
 
@@ -349,24 +392,24 @@ def fitting_step(observation: Observation) -> int:
 # Paused, Finalising, Cancelling
 
 
-def _paused(observation: Observation) -> Decision:
+def _paused(observation: Observation) -> ReleaseDecision:
     workload = observation.workload
     assert workload is not None
     if workload.in_progress and workload.in_rollback and workload.canary_revision != observation.progress.revision:
         return _rolled_back(observation)
     if step_state_machine.fails_while_paused(observation):
-        return Decision(
+        return ReleaseDecision(
             with_reason(observation.state, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, observation.now),
             requeue=0.0,
         )
     if observation.rollout.spec.strategy.paused:
-        return Decision(observation.state)
-    return Decision(
+        return ReleaseDecision(observation.state)
+    return ReleaseDecision(
         with_reason(observation.state, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, observation.now), requeue=0.0
     )
 
 
-def _finalising(observation: Observation, found: FinalizingDecision) -> Decision:
+def _finalising(observation: Observation, found: FinalizingDecision) -> ReleaseDecision:
     if not found.done:
         return found.decision
     state = with_condition(
@@ -377,13 +420,13 @@ def _finalising(observation: Observation, found: FinalizingDecision) -> Decision
         messages.COMPLETED,
         observation.now,
     )
-    state = with_reason(state, rollout_labels.COMPLETED, messages.COMPLETED, observation.now, status="False")
+    state = with_reason(state, ProgressingReason.COMPLETED, messages.COMPLETED, observation.now, status="False")
     state = state.with_progress(current_step_state=rollout_labels.COMPLETED, next_step_index=step_arithmetic.NO_STEP)
     events = (*found.decision.events, messages.STABLE_PROMOTED)
-    return Decision(state, requeue=0.0, events=events, outcome=ReleaseOutcome.SUCCEEDED)
+    return ReleaseDecision(state, requeue=0.0, events=events, outcome=ReleaseOutcome.SUCCEEDED)
 
 
-def _cancelling(observation: Observation, found: FinalizingDecision) -> Decision:
+def _cancelling(observation: Observation, found: FinalizingDecision) -> ReleaseDecision:
     if not found.done:
         return found.decision
     state = with_condition(
@@ -394,20 +437,20 @@ def _cancelling(observation: Observation, found: FinalizingDecision) -> Decision
         messages.CANCELED,
         observation.now,
     )
-    state = with_reason(state, rollout_labels.COMPLETED, messages.CANCELED, observation.now, status="False")
+    state = with_reason(state, ProgressingReason.COMPLETED, messages.CANCELED, observation.now, status="False")
     state = state.with_progress(current_step_state=rollout_labels.COMPLETED, next_step_index=step_arithmetic.NO_STEP)
     events = (*found.decision.events, messages.ROLLED_BACK)
-    return Decision(state, requeue=0.0, events=events, outcome=ReleaseOutcome.ROLLED_BACK)
+    return ReleaseDecision(state, requeue=0.0, events=events, outcome=ReleaseOutcome.ROLLED_BACK)
 
 
-def _without_workload(observation: Observation) -> Decision:
+def _without_workload(observation: Observation) -> ReleaseDecision:
     """The workload was deleted: routes and Services are put back, and the canary is deleted, all the same."""
     return _workload_gone(observation, finalizing.decide(observation, EndReason.DELETED))
 
 
-def _workload_gone(observation: Observation, found: FinalizingDecision) -> Decision:
+def _workload_gone(observation: Observation, found: FinalizingDecision) -> ReleaseDecision:
     if not found.done:
         return found.decision
     state = State(phase=rollout_labels.INITIAL, message=messages.WORKLOAD_NOT_FOUND)
     events = (*found.decision.events, messages.WORKLOAD_GONE)
-    return Decision(state, events=events, outcome=ReleaseOutcome.DELETED)
+    return ReleaseDecision(state, events=events, outcome=ReleaseOutcome.DELETED)

@@ -1,6 +1,6 @@
 """Reconciles Rollouts: observes the cluster, decides, acts, writes the status."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -9,8 +9,16 @@ from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.merge_patch import locked, merge_patch
-from kohort.kube.resources import BATCH_RELEASES, ROLLOUTS, TRAFFIC_ROUTINGS, Key
-from kohort.objects.apps import Deployment, ReplicaSet
+from kohort.kube.resources import (
+    BATCH_RELEASES,
+    DEPLOYMENTS,
+    LEADER_WORKER_SETS,
+    ROLLOUTS,
+    STATEFUL_SETS,
+    TRAFFIC_ROUTINGS,
+    Key,
+)
+from kohort.objects.apps import Deployment, ReplicaSet, StatefulSet
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
 from kohort.rollouts import messages, rollout_phases, step_arithmetic
@@ -18,11 +26,10 @@ from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Pro
 from kohort.rollouts.analysis_control.judgements import judgement_of, rollouts_of_analysis, rollouts_of_run
 from kohort.rollouts.analysis_control.notifications import Notifier
 from kohort.rollouts.caches import RolloutCache
-from kohort.rollouts.capacity import missing_capacity, requires_capacity
+from kohort.rollouts.capacity import needs_forecast, release_forecast
 from kohort.rollouts.feature_gates import Features, keeps_hold
 from kohort.rollouts.go_hashes import hash_of, release_plan_hash
 from kohort.rollouts.group_set import GroupSet
-from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.release_actions import (
     Action,
@@ -41,12 +48,12 @@ from kohort.rollouts.release_actions import (
     WriteRelease,
 )
 from kohort.rollouts.release_events import recorder
-from kohort.rollouts.release_state import Decision, Observation, State, stored_state
+from kohort.rollouts.release_state import Observation, ReleaseDecision, State, stored_state
 from kohort.rollouts.rollout_types import BatchRelease, Progress, ReleasePlan, Rollout, WorkloadRef
 from kohort.rollouts.traffic import actions as traffic_actions
 from kohort.rollouts.traffic.model import RouteRef, Selectors, Traffic, TrafficRequest, TrafficStep
 from kohort.rollouts.traffic.trafficrouting_types import TrafficRouting
-from kohort.rollouts.workloads.model import WorkloadOperations
+from kohort.rollouts.workloads.model import Controls, WorkloadOperations
 from kohort.rules import group_labels, rollout_labels
 
 _AT_ONCE = 0.01
@@ -59,7 +66,7 @@ class RolloutController:
         self,
         manager: Manager,
         cache: RolloutCache,
-        controls: Mapping[str, WorkloadOperations],
+        controls: Controls,
         traffic: Traffic,
         metrics: RolloutMetrics,
         features: Features,
@@ -82,6 +89,7 @@ class RolloutController:
         self.controller.watches(cache.leader_sets, self._for_leader_set)
         self.controller.watches(cache.deployments, self._for_deployment)
         self.controller.watches(cache.replica_sets, self._for_replica_set)
+        self.controller.watches(cache.stateful_sets, self._for_stateful_set)
         self.controller.watches(cache.runs, rollouts_of_run)
         self.controller.watches(cache.analyses, lambda one: rollouts_of_analysis(one, cache))
 
@@ -93,7 +101,7 @@ class RolloutController:
         if await self._finalizer(rollout):
             self.metrics.forget(rollout)
             return None
-        control = self.controls.get(rollout.spec.workload_ref.kind)
+        control = self.controls.get(rollout.spec.workload_ref.group_kind)
         observation = self._observe(rollout, control)
         if control is not None and observation.workload is not None and not observation.workload.has_webhook_label:
             await control.add_webhook_label(Key(key.namespace, observation.workload.name))
@@ -102,9 +110,9 @@ class RolloutController:
         if rollout.traffic_routing and _is_ending(observation.state):
             await self._leave_traffic_routing(rollout)
         observation = await self._with_references(await self._with_drift(observation))
-        observation = await self._with_capacity(observation)
+        observation = await self._with_forecast(observation)
         decision = await self._pass(observation, control)
-        self._emit(rollout, decision.events)
+        self._emit(rollout, decision)
         if decision.outcome is not None:
             self.metrics.count_outcome(rollout, decision.outcome)
         self._measure(observation, decision.state)
@@ -142,13 +150,13 @@ class RolloutController:
             result = result if routing is not None else _traffic_routing_missing(name)
         return msgspec.structs.replace(observation, references=result)
 
-    async def _with_capacity(self, observation: Observation) -> Observation:
-        if not requires_capacity(observation):
+    async def _with_forecast(self, observation: Observation) -> Observation:
+        if not needs_forecast(observation):
             return observation
-        missing = await missing_capacity(observation, self.cache, self.client)
-        return msgspec.structs.replace(observation, missing_capacity=missing)
+        found = await release_forecast(observation, self.cache, self.client)
+        return msgspec.structs.replace(observation, forecast=found)
 
-    async def _pass(self, observation: Observation, control: WorkloadOperations | None) -> Decision:
+    async def _pass(self, observation: Observation, control: WorkloadOperations | None) -> ReleaseDecision:
         decision = rollout_phases.decide(observation)
         events = decision.events
         for _ in range(_ACTIONS_PER_PASS):
@@ -348,13 +356,14 @@ class RolloutController:
 
     # Reporting
 
-    def _emit(self, rollout: Rollout, events: Iterable[ReleaseEvent]) -> None:
-        for event in events:
+    def _emit(self, rollout: Rollout, decision: ReleaseDecision) -> None:
+        found = decision.state.condition(rollout_labels.ANALYSIS_CONDITION)
+        for event in decision.events:
             self.metrics.count_event(rollout, event.reason)
             record = self.recorder.warning if event.warning else self.recorder.normal
             record(ROLLOUTS, rollout, event.reason, event.message)
             if self.notifier is not None:
-                self.notifier.notify(rollout, event)
+                self.notifier.notify(rollout, event, found.message if found is not None else "")
 
     def _measure(self, observation: Observation, state: State) -> None:
         desired = 0
@@ -370,8 +379,7 @@ class RolloutController:
         return self._named_set(metadata.namespace, metadata.labels.get(rollout_labels.CANARY_SET, metadata.name))
 
     def _named_set(self, namespace: str, name: str) -> list[Key]:
-        ref = WorkloadRef("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name)
-        return self.cache.rollouts_of(namespace, ref)
+        return self.cache.rollouts_of(namespace, WorkloadRef.to(LEADER_WORKER_SETS, name))
 
     def _for_leader_set(self, subject: PartialObject) -> list[Key]:
         metadata = subject.metadata
@@ -381,7 +389,7 @@ class RolloutController:
 
     def _for_deployment(self, subject: Deployment) -> list[Key]:
         name = subject.metadata.labels.get(rollout_labels.CANARY_DEPLOYMENT, subject.metadata.name)
-        return self.cache.rollouts_of(subject.metadata.namespace, WorkloadRef("apps/v1", "Deployment", name))
+        return self.cache.rollouts_of(subject.metadata.namespace, WorkloadRef.to(DEPLOYMENTS, name))
 
     def _for_replica_set(self, subject: ReplicaSet) -> list[Key]:
         owner = subject.metadata.controller
@@ -389,6 +397,10 @@ class RolloutController:
             return []
         found = self.cache.deployments.get(Key(subject.metadata.namespace, owner.name))
         return self._for_deployment(found) if found is not None else []
+
+    def _for_stateful_set(self, subject: StatefulSet) -> list[Key]:
+        metadata = subject.metadata
+        return self.cache.rollouts_of(metadata.namespace, WorkloadRef.to(STATEFUL_SETS, metadata.name))
 
 
 async def _act_on_workload(rollout: Rollout, action: WorkloadAction, control: WorkloadOperations) -> ActionResult:
@@ -419,7 +431,7 @@ def traffic_request(observation: Observation, *, appends: bool = False) -> Traff
     return TrafficRequest(
         namespace=rollout.metadata.namespace,
         owner=rollout.owner_reference(),
-        refs=_without_draining(strategy.traffic_routings) if rollout.partitioned else strategy.traffic_routings,
+        refs=strategy.traffic_routings if _drains(observation) else _without_draining(strategy.traffic_routings),
         step=observation.step.traffic_step if observation.steps else TrafficStep(),
         selectors=selectors,
         generates_canary_service=generates,
@@ -429,8 +441,21 @@ def traffic_request(observation: Observation, *, appends: bool = False) -> Traff
     )
 
 
+def _drains(observation: Observation) -> bool:
+    """Whether requests in flight are waited for. In partition style only while the stable Service is pinned and the
+    release goes back: pods of the new version get no more requests then, and are about to be replaced. Otherwise routes
+    lead to pods that stay, and requests never cease to arrive."""
+    if not observation.rollout.partitioned:
+        return True
+    state = observation.state
+    ended = (rollout_labels.TO_NEW, rollout_labels.RESTORE_STABLE)
+    if state.phase != rollout_labels.PROGRESSING or state.progress is None or observation.all_replaced:
+        return False
+    goes_on = state.reason == rollout_labels.FINALISING or state.progress.finalising_step in ended
+    return observation.step.routes and not goes_on
+
+
 def _without_draining(refs: tuple[RouteRef, ...]) -> tuple[RouteRef, ...]:
-    """In partition style routes lead to pods that stay, so requests never cease to arrive there."""
     return tuple(msgspec.structs.replace(ref, drain_timeout_seconds=0) for ref in refs)
 
 

@@ -29,8 +29,8 @@ from kohort.rollouts.finalizing import EndReason, FinalizingDecision
 from kohort.rollouts.messages import ReleaseEvent, ReleaseOutcome
 from kohort.rollouts.release_actions import Action, AdoptHeldWorkload
 from kohort.rollouts.release_state import (
-    Decision,
     Observation,
+    ReleaseDecision,
     State,
     with_condition,
     with_message,
@@ -41,6 +41,7 @@ from kohort.rollouts.release_state import (
 from kohort.rollouts.rollout_types import Progress
 from kohort.rollouts.validation import not_released_here
 from kohort.rules import rollout_labels
+from kohort.rules.rollout_labels import ProgressingReason
 
 _END_REASONS: Final = {
     rollout_labels.DISABLING: EndReason.DISABLED,
@@ -48,14 +49,14 @@ _END_REASONS: Final = {
 }
 
 
-def decide(observation: Observation) -> Decision:
+def decide(observation: Observation) -> ReleaseDecision:
     """One pass: the phase as it should be now, and what the phase that was stored before does."""
     before = observation.state.phase
     if (text := not_released_here(observation.rollout)) and not _is_stopped(observation):
         return _not_supported(observation, text)
     observation = observation.with_state(takeover.adopted(observation))
     if not observation.rollout.steps_known and before in ("", rollout_labels.INITIAL):
-        return Decision(_in_phase(observation.state, rollout_labels.INITIAL, messages.NO_STEPS))
+        return ReleaseDecision(_in_phase(observation.state, rollout_labels.INITIAL, messages.NO_STEPS))
     phase_decision = next_phase(observation)
     if phase_decision.state.phase != before or phase_decision.requeue is not None:
         return phase_decision
@@ -72,67 +73,67 @@ def _is_stopped(observation: Observation) -> bool:
     return observation.rollout.metadata.deleting or observation.rollout.spec.disabled
 
 
-def _not_supported(observation: Observation, text: str) -> Decision:
+def _not_supported(observation: Observation, text: str) -> ReleaseDecision:
     events = (messages.not_supported(text),) if observation.state.message != text else ()
-    return Decision(
+    return ReleaseDecision(
         _in_phase(observation.state, observation.state.phase or rollout_labels.INITIAL, text), events=events
     )
 
 
-def decide_after(observation: Observation, action: Action, result: ActionResult) -> Decision:
+def decide_after(observation: Observation, action: Action, result: ActionResult) -> ReleaseDecision:
     phase = observation.state.phase
     if isinstance(action, AdoptHeldWorkload):
-        return Decision(observation.state, events=result.events)
+        return ReleaseDecision(observation.state, events=result.events)
     if phase in _END_REASONS:
         return _ended(observation, finalizing.decide_after(observation, _END_REASONS[phase], action, result))
     return release_state_machine.decide_after(observation, action, result)
 
 
-def _after_phase(phase_decision: Decision, decision: Decision) -> Decision:
+def _after_phase(phase_decision: ReleaseDecision, decision: ReleaseDecision) -> ReleaseDecision:
     """The second decision of a pass, with the events of the first."""
     if not phase_decision.events:
         return decision
     return msgspec.structs.replace(decision, events=(*phase_decision.events, *decision.events))
 
 
-def next_phase(observation: Observation) -> Decision:
+def next_phase(observation: Observation) -> ReleaseDecision:
     state, rollout, workload = observation.state, observation.rollout, observation.workload
     phase = state.phase
     if rollout.metadata.deleting:
         if phase == rollout_labels.TERMINATING:
-            return Decision(state)
+            return ReleaseDecision(state)
         text = messages.TERMINATING
         ended = with_condition(
             state, rollout_labels.TERMINATING, "True", rollout_labels.IN_TERMINATING, text, observation.now
         )
         ended = _restart_finalizing(observation.with_state(ended))
-        return Decision(_in_phase(ended, rollout_labels.TERMINATING, text), requeue=0.0)
+        return ReleaseDecision(_in_phase(ended, rollout_labels.TERMINATING, text), requeue=0.0)
     if rollout.spec.disabled:
         return _decide_disabled(observation)
     if phase == rollout_labels.DISABLING:
-        return Decision(state)
+        return ReleaseDecision(state)
     if phase == rollout_labels.DISABLED:
-        return Decision(_in_phase(_at_rest(observation), rollout_labels.HEALTHY, messages.HEALTHY), requeue=0.0)
+        return ReleaseDecision(_in_phase(_at_rest(observation), rollout_labels.HEALTHY, messages.HEALTHY), requeue=0.0)
     if workload is None:
         if phase == rollout_labels.PROGRESSING:
-            return Decision(state)
+            return ReleaseDecision(state)
         events = (_workload_not_found(observation),) if state.message != messages.WORKLOAD_NOT_FOUND else ()
-        return Decision(State(phase=rollout_labels.INITIAL, message=messages.WORKLOAD_NOT_FOUND), events=events)
+        return ReleaseDecision(State(phase=rollout_labels.INITIAL, message=messages.WORKLOAD_NOT_FOUND), events=events)
     if not workload.consistent:
-        return Decision(
+        return ReleaseDecision(
             state if phase else _in_phase(state, rollout_labels.INITIAL, state.message), requeue=rollout_labels.RECHECK
         )
     if phase in ("", rollout_labels.INITIAL):
         if not workload.has_webhook_label:
-            return Decision(
+            return ReleaseDecision(
                 _in_phase(state, rollout_labels.INITIAL, messages.WEBHOOK_LABEL_MISSING), requeue=rollout_labels.RECHECK
             )
-        return Decision(_in_phase(state, rollout_labels.HEALTHY, messages.HEALTHY), requeue=0.0)
+        return ReleaseDecision(_in_phase(state, rollout_labels.HEALTHY, messages.HEALTHY), requeue=0.0)
     if phase == rollout_labels.HEALTHY:
         return _decide_healthy(observation)
     if phase == rollout_labels.PROGRESSING and state.reason == rollout_labels.COMPLETED:
-        return Decision(msgspec.structs.replace(state, phase=rollout_labels.HEALTHY), requeue=0.0)
-    return Decision(state)
+        return ReleaseDecision(msgspec.structs.replace(state, phase=rollout_labels.HEALTHY), requeue=0.0)
+    return ReleaseDecision(state)
 
 
 def _workload_not_found(observation: Observation) -> ReleaseEvent:
@@ -140,33 +141,33 @@ def _workload_not_found(observation: Observation) -> ReleaseEvent:
     return messages.workload_not_found(ref.kind, observation.rollout.metadata.namespace, ref.name, ref.api_version)
 
 
-def _decide_disabled(observation: Observation) -> Decision:
+def _decide_disabled(observation: Observation) -> ReleaseDecision:
     state = observation.state
     if state.phase in (rollout_labels.DISABLED, rollout_labels.DISABLING):
-        return Decision(state)
+        return ReleaseDecision(state)
     if state.phase == rollout_labels.PROGRESSING or _held(observation):
-        return Decision(
+        return ReleaseDecision(
             _in_phase(_restart_finalizing(observation), rollout_labels.DISABLING, messages.DISABLING), requeue=0.0
         )
-    return Decision(_in_phase(state, rollout_labels.DISABLED, messages.DISABLED), requeue=0.0)
+    return ReleaseDecision(_in_phase(state, rollout_labels.DISABLED, messages.DISABLED), requeue=0.0)
 
 
 def _held(observation: Observation) -> bool:
     return observation.workload is not None and observation.workload.in_progress
 
 
-def _decide_healthy(observation: Observation) -> Decision:
+def _decide_healthy(observation: Observation) -> ReleaseDecision:
     state, workload = observation.state, observation.workload
     assert workload is not None
     if workload.in_progress:
         cleared = msgspec.structs.replace(state, conditions=without(state.conditions, rollout_labels.SUCCEEDED))
         begun = with_reason(cleared, rollout_labels.INITIALIZING, messages.IN_PROGRESS, observation.now)
-        return Decision(msgspec.structs.replace(begun, phase=rollout_labels.PROGRESSING), requeue=0.0)
+        return ReleaseDecision(msgspec.structs.replace(begun, phase=rollout_labels.PROGRESSING), requeue=0.0)
     if workload.left_held:
         # The workload changes when it is adopted, and that change starts the next pass.
-        return Decision(state, AdoptHeldWorkload(), events=(messages.HELD_WORKLOAD_ADOPTED,))
+        return ReleaseDecision(state, AdoptHeldWorkload(), events=(messages.HELD_WORKLOAD_ADOPTED,))
     if state.progress is None:
-        return Decision(
+        return ReleaseDecision(
             msgspec.structs.replace(
                 state, progress=finished_progress(observation), message=messages.NOTHING_RELEASED_YET
             )
@@ -189,10 +190,11 @@ def finished_progress(observation: Observation) -> Progress:
         current_step_index=len(observation.steps),
         next_step_index=step_arithmetic.NO_STEP,
         current_step_state=rollout_labels.COMPLETED,
+        analysis_attempt=observation.state.progress.analysis_attempt if observation.state.progress is not None else 0,
     )
 
 
-def _nothing_released(observation: Observation) -> Decision:
+def _nothing_released(observation: Observation) -> ReleaseDecision:
     """Nothing is released. A version that was rolled out without a release is reported once, and then taken as the one
     that runs."""
     state, workload, progress = observation.state, observation.workload, observation.progress
@@ -205,10 +207,10 @@ def _nothing_released(observation: Observation) -> Decision:
     if progress.revision and workload.canary_revision != progress.revision:
         events = (messages.RELEASE_NOT_CONTROLLED,)
         changes |= {"revision": workload.canary_revision, "stable_revision": workload.stable_revision}
-    return _with_references(observation, Decision(state.with_progress(**changes), events=events))
+    return _with_references(observation, ReleaseDecision(state.with_progress(**changes), events=events))
 
 
-def _with_references(observation: Observation, decision: Decision) -> Decision:
+def _with_references(observation: Observation, decision: ReleaseDecision) -> ReleaseDecision:
     """References that the next release could not use are reported before it begins, and no longer once they are
     repaired."""
     if observation.references is None:
@@ -223,13 +225,13 @@ def _with_references(observation: Observation, decision: Decision) -> Decision:
     return msgspec.structs.replace(decision, state=state, events=(*decision.events, *events))
 
 
-def _ended(observation: Observation, found: FinalizingDecision) -> Decision:
+def _ended(observation: Observation, found: FinalizingDecision) -> ReleaseDecision:
     if not found.done:
         return found.decision
     state = found.decision.state
     if observation.state.phase == rollout_labels.DISABLING:
         ended = _record_stop(observation.with_state(state))
-        return Decision(
+        return ReleaseDecision(
             _in_phase(ended, rollout_labels.DISABLED, messages.DISABLED),
             requeue=0.0,
             events=found.decision.events,
@@ -238,10 +240,10 @@ def _ended(observation: Observation, found: FinalizingDecision) -> Decision:
     text = messages.TERMINATED
     old = state.condition(rollout_labels.TERMINATING)
     if old is not None and old.reason == rollout_labels.COMPLETED:
-        return Decision(state)
+        return ReleaseDecision(state)
     state = with_condition(state, rollout_labels.TERMINATING, "False", rollout_labels.COMPLETED, text, observation.now)
     at_rest = observation.state.progress is None or observation.progress.finalising_step == rollout_labels.END
-    return Decision(
+    return ReleaseDecision(
         state, requeue=0.0, events=found.decision.events, outcome=None if at_rest else ReleaseOutcome.DELETED
     )
 
@@ -258,7 +260,7 @@ def _record_stop(observation: Observation) -> State:
         observation.now,
     )
     state = with_reason(
-        state, rollout_labels.COMPLETED, messages.DISABLED_BEFORE_COMPLETION, observation.now, status="False"
+        state, ProgressingReason.COMPLETED, messages.DISABLED_BEFORE_COMPLETION, observation.now, status="False"
     )
     return _at_rest(observation.with_state(state))
 

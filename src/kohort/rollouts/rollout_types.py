@@ -11,13 +11,14 @@ from typing import Final
 import msgspec
 from msgspec import field
 
+from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, STATEFUL_SETS, Resource
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, ObjectMeta, find_condition
 from kohort.objects.view import View
 from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, TrafficStep
 from kohort.rules import rollout_labels
 
-GROUP_SETS: Final = "leaderworkerset.x-k8s.io"
+GROUP_SETS: Final = LEADER_WORKER_SETS.group
 PROPOSED_GROUP_SETS: Final = "workload.kubernetes.io"
 """The group that the design of this feature named; read as the one that exists."""
 _GROUP_SET_KIND: Final = "LeaderWorkerSet"
@@ -27,6 +28,10 @@ class WorkloadRef(View, frozen=True):
     api_version: str = ""
     kind: str = ""
     name: str = ""
+
+    @classmethod
+    def to(cls, resource: Resource, name: str) -> "WorkloadRef":
+        return cls(resource.api_version, resource.kind, name)
 
     @property
     def group(self) -> str:
@@ -42,9 +47,27 @@ class WorkloadRef(View, frozen=True):
         return (self.group, self.kind) == ("apps", "Deployment")
 
     @property
+    def is_stateful_set(self) -> bool:
+        return (self.group, self.kind) == ("apps", "StatefulSet")
+
+    @property
+    def group_kind(self) -> tuple[str, str]:
+        return self.group, self.kind
+
+    @property
+    def resource(self) -> Resource:
+        """Of workloads that are released here."""
+        return _RESOURCES[self.group_kind]
+
+    @property
     def identity(self) -> tuple[str, str, str]:
         """Two references with the same identity mean the same workload, whatever version they name."""
         return self.group, self.kind, self.name
+
+
+_RESOURCES: Final = {(one.group, one.kind): one for one in (LEADER_WORKER_SETS, DEPLOYMENTS, STATEFUL_SETS)}
+RELEASED_KINDS: Final = frozenset(_RESOURCES)
+"""Group and kind of the workloads that Rollouts release here."""
 
 
 class Pause(View, frozen=True):
@@ -128,7 +151,8 @@ class Progress(msgspec.Struct, frozen=True):
     timed_out_step: int = 0
     """Ours: the step that was reported as not ready in time, so that it is reported once."""
     analysis_attempt: int = 0
-    """Ours: how often steps were begun again, each time with an analysis of its own."""
+    """Ours: how often releases and steps were begun, each time with an analysis of its own. It goes on with the next
+    release, which may be one of the same version."""
 
     @classmethod
     def from_status(cls, document: JsonObject) -> "Progress":
@@ -227,6 +251,9 @@ class Rollout(View, frozen=True):
     def style(self) -> str:
         if self.blue_green:
             return rollout_labels.BLUE_GREEN
+        if self.spec.workload_ref.is_stateful_set:
+            # There is no second workload beside a set of numbered pods, whatever the field says.
+            return rollout_labels.PARTITION
         return rollout_labels.CANARY if self.strategy.enable_extra_workload_for_canary else rollout_labels.PARTITION
 
     @property

@@ -25,10 +25,11 @@ from enum import StrEnum
 import msgspec
 
 from kohort.objects.json_types import JsonObject
+from kohort.objects.recorded_json import read_recorded
 from kohort.rollouts.analysis.analysis_rules import Mode
 from kohort.rollouts.analysis.analysis_types import AnalysisRun
 from kohort.rollouts.analysis.run_types import RunPhase
-from kohort.rollouts.rollout_types import Rollout
+from kohort.rollouts.rollout_types import Progress, Rollout
 from kohort.rules import rollout_labels
 
 
@@ -81,6 +82,8 @@ class Override(msgspec.Struct, frozen=True):
     step: int = 0
     by: str = ""
     reason: str = ""
+    attempt: int = 0
+    """A step that is begun again, in this release or in another one of the same version, is judged anew."""
 
     @property
     def text(self) -> str:
@@ -101,6 +104,8 @@ class Judgement(msgspec.Struct, frozen=True):
     """Of the current step."""
     override: Override | None = None
     """Of the current step."""
+    latest_attempt: int = 0
+    """The highest one that this Rollout has runs of."""
 
     def judges(self, step: int) -> bool:
         return step >= self.first_step
@@ -112,18 +117,20 @@ def override_of(rollout: Rollout) -> Override | None:
     text = rollout.metadata.annotations.get(rollout_labels.ANALYSIS_OVERRIDE, "")
     if not text or progress is None:
         return None
-    try:
-        found = msgspec.json.decode(text, type=Override)
-    except msgspec.DecodeError:
-        return None
-    if (found.release, found.step) != (progress.observed_rollout_id, progress.current_step_index):
+    found = read_recorded(text, Override)
+    if found is None or (found.release, found.step, found.attempt) != _place_of(progress):
         return None
     return found
 
 
-def override_document(release: str, step: int, by: str, reason: str) -> JsonObject:
-    """The patch of a Rollout that lets a step go on."""
-    text = msgspec.json.encode(Override(release, step, by, reason)).decode()
+def _place_of(progress: Progress) -> tuple[str, int, int]:
+    return progress.observed_rollout_id, progress.current_step_index, progress.analysis_attempt
+
+
+def override_document(progress: Progress, by: str, reason: str) -> JsonObject:
+    """The patch of a Rollout that lets its current step go on."""
+    release, step, attempt = _place_of(progress)
+    text = msgspec.json.encode(Override(release, step, by, reason, attempt)).decode()
     return {"metadata": {"annotations": {rollout_labels.ANALYSIS_OVERRIDE: text}}}
 
 
@@ -173,3 +180,9 @@ def condition(judgement: Judgement, step: int) -> tuple[str, AnalysisReason, str
     if judgement.mode is Mode.DRY_RUN:
         return status, reason, f"{text} (DryRun: only reported)"
     return status, reason, text
+
+
+def is_about_step(message: str, step: int) -> bool:
+    """Whether `condition` has made this message for this step. Nothing else records which step was judged last, and a
+    verdict that is the same for the next step is news all the same."""
+    return message.startswith((f"step {step}:", f"step {step} "))

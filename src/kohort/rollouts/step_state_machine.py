@@ -43,8 +43,8 @@ from kohort.rollouts.release_actions import (
     WriteRelease,
 )
 from kohort.rollouts.release_state import (
-    Decision,
     Observation,
+    ReleaseDecision,
     State,
     with_condition,
     with_grace_times,
@@ -63,20 +63,21 @@ from kohort.rollouts.traffic.actions import (
 )
 from kohort.rollouts.traffic.draining import drain_timeout
 from kohort.rules import rollout_labels
+from kohort.rules.group_identity import parse_index
 
 OVERDUE_SECONDS: Final = 30.0
 """After so long an event, too, says what a step waits for. Before, its pods are starting, which is no news."""
 _RESTORE_ROUTES: Final[tuple[TrafficAction, ...]] = (UnpinStableService(), RouteAllToStable(), RemoveCanaryService())
 
 
-def decide(observation: Observation) -> Decision:
+def decide(observation: Observation) -> ReleaseDecision:
     observation = observation.with_state(refreshed(observation))
     observation, events = with_analysis(observation)
     decision = _decide(observation)
     return msgspec.structs.replace(decision, events=(*events, *decision.events)) if events else decision
 
 
-def _decide(observation: Observation) -> Decision:
+def _decide(observation: Observation) -> ReleaseDecision:
     canary_lost = _canary_lost(observation)
     if canary_lost is not None:
         return canary_lost
@@ -85,9 +86,9 @@ def _decide(observation: Observation) -> Decision:
         return jump
     renamed = _with_new_rollout_id(observation)
     if renamed is not None:
-        return Decision(observation.state, WriteRelease(renamed))
+        return ReleaseDecision(observation.state, WriteRelease(renamed))
     if not observation.step.routes and observation.routed:
-        return Decision(observation.state, _RESTORE_ROUTES[0])
+        return ReleaseDecision(observation.state, _RESTORE_ROUTES[0])
     return _decide_in_state(observation)
 
 
@@ -103,7 +104,7 @@ def _with_new_rollout_id(observation: Observation) -> ReleasePlan | None:
     return msgspec.structs.replace(release.plan, rollout_id=name)
 
 
-def _canary_lost(observation: Observation) -> Decision | None:
+def _canary_lost(observation: Observation) -> ReleaseDecision | None:
     """A user deleted the BatchRelease or the canary. Traffic goes back before either may vanish; then the step is made
     again."""
     release, workload = observation.release, observation.workload
@@ -111,16 +112,16 @@ def _canary_lost(observation: Observation) -> Decision | None:
     gone = workload is not None and workload.canary_lost
     if release is not None and (release.metadata.deleting or gone):
         if cursor != rollout_labels.RELEASE_CONTROL:
-            return Decision(observation.state, RouteAllToStable())
+            return ReleaseDecision(observation.state, RouteAllToStable())
         action = None if release.metadata.deleting else DeleteRelease()
-        return Decision(observation.state, action, requeue=rollout_labels.RECHECK)
+        return ReleaseDecision(observation.state, action, requeue=rollout_labels.RECHECK)
     if cursor == rollout_labels.RELEASE_CONTROL and release is None:
         state = observation.state.with_progress(finalising_step="", pod_template_hash="", canary_name="")
         return _enter(observation.with_state(state), rollout_labels.BEFORE_UPGRADE)
     return None
 
 
-def _decide_in_state(observation: Observation) -> Decision:
+def _decide_in_state(observation: Observation) -> ReleaseDecision:
     state = observation.progress.current_step_state
     if state == rollout_labels.BEFORE_UPGRADE:
         return _before_upgrade(observation)
@@ -130,18 +131,18 @@ def _decide_in_state(observation: Observation) -> Decision:
         if observation.in_place or observation.all_replaced:
             return _enter(observation, rollout_labels.ANALYSIS)
         if _drains_before_shrinking(observation):
-            return Decision(observation.state, RouteAllToStable())
-        return Decision(observation.state, RouteStep())
+            return ReleaseDecision(observation.state, RouteAllToStable())
+        return ReleaseDecision(observation.state, RouteStep())
     if state == rollout_labels.ANALYSIS:
         return _analyse(observation)
     if state == rollout_labels.PAUSED:
         return _paused(observation)
     if state == rollout_labels.READY:
         return _ready(observation)
-    return Decision(observation.state)
+    return ReleaseDecision(observation.state)
 
 
-def decide_after(observation: Observation, action: Action, result: ActionResult) -> Decision:
+def decide_after(observation: Observation, action: Action, result: ActionResult) -> ReleaseDecision:
     state = with_grace_times(observation.state, result)
     observation = observation.with_state(state)
     match result:
@@ -149,14 +150,14 @@ def decide_after(observation: Observation, action: Action, result: ActionResult)
             if observation.rollout.strategy.traffic_routings:
                 state, _ = with_references(state, result, observation.now)
             events = (*result.events, messages.route_failed(result.text))
-            return Decision(with_message(state, result.text), requeue=rollout_labels.RECHECK, events=events)
+            return ReleaseDecision(with_message(state, result.text), requeue=rollout_labels.RECHECK, events=events)
         case Waiting():
             return _wait_for_traffic(observation, action, result)
         case Done():
             return _after_done(observation, action, result)
 
 
-def _wait_for_traffic(observation: Observation, action: Action, result: Waiting) -> Decision:
+def _wait_for_traffic(observation: Observation, action: Action, result: Waiting) -> ReleaseDecision:
     state = observation.state
     if isinstance(action, RouteStep) and result.changed:
         state = state.with_progress(last_update_time=observation.stamp)
@@ -164,25 +165,25 @@ def _wait_for_traffic(observation: Observation, action: Action, result: Waiting)
     if (shrinking or isinstance(action, RouteStep | PinStableService)) and result.text:
         index, count = _place(observation)
         state = with_message(state, messages.routing(index, count, result.text))
-    return Decision(state, requeue=result.seconds, events=result.events)
+    return ReleaseDecision(state, requeue=result.seconds, events=result.events)
 
 
-def _after_done(observation: Observation, action: Action, result: Done) -> Decision:
+def _after_done(observation: Observation, action: Action, result: Done) -> ReleaseDecision:
     state, events = observation.state, result.events
     match action:
         case WithdrawCanary():
             more = messages.withdrawn(in_place=observation.in_place)
             said = state if _failed_analysis(observation) else with_message(state, f"{state.message}; {more}")
-            return Decision(said, requeue=rollout_labels.RECHECK, events=events)
+            return ReleaseDecision(said, requeue=rollout_labels.RECHECK, events=events)
         case DeleteRelease() | RestoreCanary():
-            return Decision(state, requeue=rollout_labels.RECHECK, events=events)
+            return ReleaseDecision(state, requeue=rollout_labels.RECHECK, events=events)
         case RouteAllToStable() if _canary_lost(observation) is not None:
             released = state.with_progress(finalising_step=rollout_labels.RELEASE_CONTROL)
-            return Decision(released, requeue=0.0, events=events)
+            return ReleaseDecision(released, requeue=0.0, events=events)
         case RouteAllToStable() if _withdraws(observation):
-            return Decision(state, WithdrawCanary(), events=(*events, _withdrawal(observation)))
+            return ReleaseDecision(state, WithdrawCanary(), events=(*events, _withdrawal(observation)))
         case RouteAllToStable() if _drains_before_shrinking(observation):
-            return Decision(state, ShrinkToBatch(), events=events)
+            return ReleaseDecision(state, ShrinkToBatch(), events=events)
         case UnpinStableService() if observation.step.routes:
             return _enter(observation, rollout_labels.UPGRADE, events)
         case UnpinStableService() | RouteAllToStable() | RemoveCanaryService():
@@ -195,15 +196,15 @@ def _after_done(observation: Observation, action: Action, result: Done) -> Decis
                 observation = observation.with_state(state)
             events = (*events, *_traffic_shifted(observation))
             if _too_large(observation):
-                return Decision(state, ShrinkToBatch(), events=events)
+                return ReleaseDecision(state, ShrinkToBatch(), events=events)
             return _enter(observation, rollout_labels.ANALYSIS, events)
         case ShrinkToBatch() if _drains_before_shrinking(observation):
             # The step is routed when the canary has the size that the step wants.
-            return Decision(state, requeue=rollout_labels.RECHECK, events=events)
+            return ReleaseDecision(state, requeue=rollout_labels.RECHECK, events=events)
         case ShrinkToBatch():
             return _enter(observation, rollout_labels.ANALYSIS, events)
         case _:
-            return Decision(state, events=events)
+            return ReleaseDecision(state, events=events)
 
 
 def _too_large(observation: Observation) -> bool:
@@ -215,8 +216,7 @@ def _too_large(observation: Observation) -> bool:
         or observation.in_place
     ):
         return False
-    replicas = observation.workload.replicas if observation.workload is not None else 0
-    return observation.progress.replicas > step_arithmetic.planned(observation.step.replicas or 0, replicas)
+    return observation.progress.replicas > observation.planned(observation.step)
 
 
 def _drains_before_shrinking(observation: Observation) -> bool:
@@ -229,11 +229,11 @@ def _drains_before_shrinking(observation: Observation) -> bool:
     )
 
 
-def _routes_restored(observation: Observation, action: TrafficAction, result: Done) -> Decision:
+def _routes_restored(observation: Observation, action: TrafficAction, result: Done) -> ReleaseDecision:
     rest = _RESTORE_ROUTES[_RESTORE_ROUTES.index(action) + 1 :]
     if result.changed:
-        return Decision(observation.state, requeue=0.0, events=result.events)
-    return Decision(observation.state, rest[0], events=result.events) if rest else _decide_in_state(observation)
+        return ReleaseDecision(observation.state, requeue=0.0, events=result.events)
+    return ReleaseDecision(observation.state, rest[0], events=result.events) if rest else _decide_in_state(observation)
 
 
 def _traffic_shifted(observation: Observation) -> tuple[ReleaseEvent, ...]:
@@ -273,7 +273,7 @@ def refreshed(observation: Observation) -> State:
     return observation.state.with_progress(**changes)
 
 
-def jumped(observation: Observation) -> Decision | None:
+def jumped(observation: Observation) -> ReleaseDecision | None:
     """The user set another next step. A value that names no step is put right, so that the status never lies."""
     progress, count = observation.progress, len(observation.steps)
     regular = step_arithmetic.next_index(progress.current_step_index, count)
@@ -282,15 +282,13 @@ def jumped(observation: Observation) -> Decision | None:
         return None
     if not 1 <= target <= count:
         state = observation.state.with_progress(next_step_index=regular)
-        return Decision(state, requeue=0.0, events=(messages.jump_refused(target, count),))
+        return ReleaseDecision(state, requeue=0.0, events=(messages.jump_refused(target, count),))
     return jump_to(observation, target)
 
 
-def jump_to(observation: Observation, target: int) -> Decision:
+def jump_to(observation: Observation, target: int) -> ReleaseDecision:
     count = len(observation.steps)
-    replicas = observation.workload.replicas if observation.workload is not None else 0
-    wanted = observation.steps[target - 1].replicas or 0
-    enough = step_arithmetic.planned(wanted, replicas) == observation.progress.replicas
+    enough = observation.planned(observation.steps[target - 1]) == observation.progress.replicas
     state = observation.state.with_progress(
         current_step_index=target,
         next_step_index=step_arithmetic.next_index(target, count),
@@ -299,42 +297,42 @@ def jump_to(observation: Observation, target: int) -> Decision:
         timed_out_step=0,
         analysis_attempt=observation.progress.analysis_attempt + 1,
     )
-    return Decision(state, requeue=0.0, events=(messages.jumped(target, count),))
+    return ReleaseDecision(state, requeue=0.0, events=(messages.jumped(target, count),))
 
 
 # The states
 
 
-def _before_upgrade(observation: Observation) -> Decision:
+def _before_upgrade(observation: Observation) -> ReleaseDecision:
     if observation.step.routes and observation.routed and observation.all_replaced:
-        return Decision(observation.state, UnpinStableService())
+        return ReleaseDecision(observation.state, UnpinStableService())
     pinned = not observation.rollout.strategy.disable_generate_canary_service
     first = observation.progress.current_step_index == 1
     if observation.step.routes and first and pinned and observation.routed:
-        return Decision(observation.state, PinStableService())
+        return ReleaseDecision(observation.state, PinStableService())
     return _enter(observation, rollout_labels.UPGRADE)
 
 
-def _upgrade(observation: Observation) -> Decision:
+def _upgrade(observation: Observation) -> ReleaseDecision:
     index, release = observation.progress.current_step_index, observation.release
     state, events, requeue = _waiting(observation)
     plan = wanted_plan(observation, index - 1)
     if release is None or release.plan != plan:
-        return Decision(state, WriteRelease(plan), requeue, events)
+        return ReleaseDecision(state, WriteRelease(plan), requeue, events)
     if _withdraws(observation):
         withdrawn = rollout_labels.WITHDRAWN in release.metadata.annotations
         if observation.in_place and not withdrawn:
-            return Decision(state, WithdrawCanary(), requeue, (*events, _withdrawal(observation)))
-        return Decision(state, None if withdrawn else RouteAllToStable(), requeue, events)
+            return ReleaseDecision(state, WithdrawCanary(), requeue, (*events, _withdrawal(observation)))
+        return ReleaseDecision(state, None if withdrawn else RouteAllToStable(), requeue, events)
     if rollout_labels.WITHDRAWN in release.metadata.annotations:
-        return Decision(state, RestoreCanary(), requeue, events)
+        return ReleaseDecision(state, RestoreCanary(), requeue, events)
     batch = release.status.canary_status
     if (
         not _plan_is_observed(observation)
         or batch.batch_state != rollout_labels.BATCH_READY
         or batch.current_batch + 1 < index
     ):
-        return Decision(state, requeue=requeue, events=events)
+        return ReleaseDecision(state, requeue=requeue, events=events)
     if observation.workload is not None:
         state = state.with_progress(pod_template_hash=observation.workload.pod_template_hash)
     return _enter(observation.with_state(state), rollout_labels.ROUTING, (messages.step_upgraded(index),))
@@ -352,8 +350,7 @@ def _plan_is_observed(observation: Observation) -> bool:
 
 def _allowed_seconds(observation: Observation) -> int:
     """How long a step may take by the user's word; 0 without one."""
-    text = observation.rollout.metadata.annotations.get(rollout_labels.STEP_TIMEOUT, "")
-    return int(text) if text.isdigit() else 0
+    return parse_index(observation.rollout.metadata.annotations.get(rollout_labels.STEP_TIMEOUT)) or 0
 
 
 def _timed_out(observation: Observation) -> bool:
@@ -388,13 +385,19 @@ def _waiting(observation: Observation) -> tuple[State, tuple[ReleaseEvent, ...],
     if _timed_out(observation):
         return _overdue(observation, waiting_for)
     index, count = _place(observation)
-    state = with_message(observation.state, messages.upgrading(index, count, waiting_for))
+    state = with_message(observation.state, messages.upgrading(index, count, waiting_for, _forecast(observation)))
     state = state.with_progress(timed_out_step=0)
     since = observation.progress.last_update_time
     quiet = observation.seconds_until(since, OVERDUE_SECONDS)
     allowed = observation.seconds_until(since, _allowed_seconds(observation))
     events = (messages.step_waiting(index, count, waiting_for),) if waiting_for and not quiet else ()
     return state, events, min((left for left in (quiet, allowed) if left > 0), default=None)
+
+
+def _forecast(observation: Observation) -> str:
+    """What was found out before the first step. Later on, what the steps wait for matters more."""
+    known = observation.state.condition(rollout_labels.CAPACITY_CONDITION)
+    return known.message if known is not None and observation.progress.current_step_index == 1 else ""
 
 
 def _overdue(observation: Observation, waiting_for: str) -> tuple[State, tuple[ReleaseEvent, ...], None]:
@@ -487,23 +490,23 @@ def with_analysis(observation: Observation) -> tuple[Observation, tuple[ReleaseE
 
 
 def _is_news(old: Condition | None, reason: AnalysisReason, index: int) -> bool:
-    return old is None or old.reason != reason or not old.message.startswith(f"step {index}:")
+    return old is None or old.reason != reason or not step_analysis.is_about_step(old.message, index)
 
 
-def _analyse(observation: Observation) -> Decision:
+def _analyse(observation: Observation) -> ReleaseDecision:
     index, count = _place(observation)
     match analysis_of(observation):
         case Passed():
             return _enter(observation, rollout_labels.PAUSED, keep_time=True)
         case Running(text=text):
-            return Decision(with_message(observation.state, messages.analysing(index, count, text)))
+            return ReleaseDecision(with_message(observation.state, messages.analysing(index, count, text)))
         case Held(text=text):
-            return Decision(with_message(observation.state, messages.analysis_held(index, count, text)))
+            return ReleaseDecision(with_message(observation.state, messages.analysis_held(index, count, text)))
         case Failed():
             return _enter(observation, rollout_labels.UPGRADE)
 
 
-def guarded(observation: Observation) -> Decision | None:
+def guarded(observation: Observation) -> ReleaseDecision | None:
     """A step that is about to go on, although its analysis does not say so (any more)."""
     match analysis_of(observation):
         case Passed():
@@ -516,7 +519,7 @@ def guarded(observation: Observation) -> Decision | None:
             return _enter(observation, rollout_labels.ANALYSIS, events, keep_time=True)
 
 
-def _paused(observation: Observation) -> Decision:
+def _paused(observation: Observation) -> ReleaseDecision:
     index, count = _place(observation)
     if (unproved := guarded(observation)) is not None:
         return unproved
@@ -530,14 +533,14 @@ def _paused(observation: Observation) -> Decision:
     if duration is None:
         text = messages.needs_approval(index, count)
         events = (messages.step_needs_approval(text),) if observation.state.message != text else ()
-        return Decision(with_message(observation.state, text), events=events)
+        return ReleaseDecision(with_message(observation.state, text), events=events)
     left = observation.seconds_until(observation.progress.last_update_time, duration)
     if left > 0:
-        return Decision(with_message(observation.state, messages.pausing(index, count, duration)), requeue=left)
+        return ReleaseDecision(with_message(observation.state, messages.pausing(index, count, duration)), requeue=left)
     return _enter(observation, rollout_labels.READY)
 
 
-def _ready(observation: Observation) -> Decision:
+def _ready(observation: Observation) -> ReleaseDecision:
     index, count = _place(observation)
     if (unproved := guarded(observation)) is not None:
         return unproved
@@ -552,8 +555,8 @@ def _ready(observation: Observation) -> Decision:
 
 def _enter(
     observation: Observation, step_state: str, events: tuple[ReleaseEvent, ...] = (), *, keep_time: bool = False
-) -> Decision:
+) -> ReleaseDecision:
     """Change to another state of the step. The next pass follows at once."""
     changes = {} if keep_time else {"last_update_time": observation.stamp}
     state = observation.state.with_progress(current_step_state=step_state, timed_out_step=0, **changes)
-    return Decision(state, requeue=0.0, events=events)
+    return ReleaseDecision(state, requeue=0.0, events=events)

@@ -7,11 +7,12 @@ from typing import Final
 import msgspec
 
 from kohort.objects import field_errors, int_or_string
+from kohort.objects.counted_nouns import counted_of
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts import step_arithmetic
 from kohort.rollouts.feature_gates import KEEP_PAUSED
-from kohort.rollouts.rollout_types import Rollout, Step, Strategy
+from kohort.rollouts.rollout_types import RELEASED_KINDS, Rollout, Step, Strategy
 from kohort.rollouts.traffic.model import RouteRef
 from kohort.rules import rollout_labels
 
@@ -69,8 +70,10 @@ def spec_errors(rollout: Rollout) -> list[FieldError]:
 
 def _workload_errors(rollout: Rollout) -> list[FieldError]:
     ref = rollout.spec.workload_ref
-    if not (ref.is_group_set or ref.is_deployment):
+    if ref.group_kind not in RELEASED_KINDS:
         return [_wrong(_WORKLOAD, ref, "WorkloadRef kind is not supported")]
+    if ref.is_stateful_set and rollout.blue_green:
+        return [_wrong(_WORKLOAD, ref, "WorkloadRef kind is not supported for bluegreen style")]
     if not ref.name:
         return [field_errors.required(f"{_WORKLOAD}.Name", "name the workload that this Rollout releases")]
     if rollout.style != rollout_labels.PARTITION or rollout.spec.strategy.canary is None:
@@ -85,10 +88,10 @@ def not_released_here(rollout: Rollout) -> str:
     """Why a stored Rollout is left alone, with the remedy. Admission refuses such ones, but other implementations of
     this API may have been here before."""
     ref = rollout.spec.workload_ref
-    if not (ref.is_group_set or ref.is_deployment):
+    if ref.group_kind not in RELEASED_KINDS:
         return (
-            f"spec.workloadRef: a {ref.kind} ({ref.api_version}) is not released here, only Deployment and "
-            "LeaderWorkerSet are; leave it to the operator that knows it, or delete this Rollout"
+            f"spec.workloadRef: a {ref.kind} ({ref.api_version}) is not released here, only Deployment, StatefulSet "
+            "and LeaderWorkerSet are; leave it to the operator that knows it, or delete this Rollout"
         )
     if rollout.partitioned and ref.is_group_set:
         return (
@@ -217,16 +220,19 @@ def ending_warning(rollout: Rollout, verb: str, *, keeps_hold: bool) -> str:
         return ""
     ref, count = rollout.spec.workload_ref, len(rollout.strategy.steps)
     subject = f"{ref.kind} {ref.name}"
+    typed = ref.name if ref.is_group_set else f"{ref.kind.lower()}/{ref.name}"
     where = f"Rollout {rollout.metadata.name} is {verb} at step {progress.current_step_index} of {count}"
     if keeps_hold:
         return (
             f"{where}: {subject} stays held at its stable version, and its template is still that of the new one; "
             "another Rollout takes the release up"
         )
+    stop = f"kohort release stop {typed} -n {rollout.metadata.namespace} --keep-stable"
     return (
         f"{where}: the new version rolls out to all of {subject}, without the steps that are left. To keep the stable "
-        f"version, put the old template back first (kohort abort {ref.name}), or set the annotation "
-        f"{rollout_labels.KEEP_HELD}=true on the Rollout first, or run the operator with the feature gate {KEEP_PAUSED}"
+        f"version, use instead: {stop}{' --delete' if verb == 'deleted' else ''}; or put the old template back first "
+        f"(kohort abort {typed}), or set the annotation {rollout_labels.KEEP_HELD}=true on the Rollout first, or "
+        f"run the operator with the feature gate {KEEP_PAUSED}"
     )
 
 
@@ -245,13 +251,13 @@ def _count_warnings(strategy: Strategy, replicas: int) -> list[str]:
     except ValueError:
         return found
     found += [
-        f"step {number} resolves to {after} of {replicas} groups, fewer than the {before} of the step before: the new "
-        "version does not shrink during a release"
+        f"step {number} resolves to {counted_of(after, replicas, 'group')}, "
+        f"fewer than the {before} of the step before: the new version does not shrink during a release"
         for number, (before, after) in enumerate(itertools.pairwise(counts), start=2)
         if after < before
     ]
     return found + [
-        f"step {i} and {j} both resolve to {count} of {replicas} groups"
+        f"step {i} and {j} both resolve to {counted_of(count, replicas, 'group')}"
         for i, j, count in pairs
         if steps[i - 1].traffic_step == steps[j - 1].traffic_step
     ]

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import msgspec
+from tests.installed import installed
 from tests.rollouts.analysis.analyses import analysis_spec
 from tests.rollouts.analysis.simulated_releases import VLLM_BUCKETS
 from tests.rollouts.monitor import Monitor
@@ -47,10 +48,15 @@ class ModelServers:
         """By image, or by `cpu 100m`."""
         self.broken: Callable[[str], bool] = lambda _: False
         self.posted: list[JsonObject] = []
+        self.refused_posts = 0
+        """So many more posts are answered with an error."""
         self.reads = 0
         self._counts: dict[str, _Counts] = {}
 
     async def __call__(self, request: FetchRequest) -> bytes:
+        if request.body and self.refused_posts:
+            self.refused_posts -= 1
+            raise FetchError(f"{request.url}: HTTP 503")
         if request.body:
             self.posted.append(msgspec.json.decode(request.body))
             return b""
@@ -105,7 +111,8 @@ class JudgedStory(Story):
 
     @property
     def runs(self) -> list[JsonObject]:
-        return sorted(self.cluster.objects(ANALYSIS_RUNS, NAMESPACE), key=lambda one: int(one["spec"]["step"]))
+        found = self.cluster.objects(ANALYSIS_RUNS, NAMESPACE)
+        return sorted(found, key=lambda one: (int(one["spec"]["step"]), int(one["spec"]["attempt"])))
 
     def run(self, step: int) -> JsonObject:
         found = [one for one in self.runs if one["spec"]["step"] == step]
@@ -136,7 +143,11 @@ def cluster_with(servers: ModelServers) -> Cluster:
         operator.register(manager, features=Features(), fetch=servers)
 
     servers.cluster = Cluster(
-        parts=("workloads", "scheduler"), nodes=12, node_settings={"start_latency": 2.0}, extra={"operator": plug}
+        parts=("workloads", "scheduler"),
+        nodes=12,
+        node_settings={"start_latency": 2.0},
+        extra={"operator": plug},
+        contents=installed("workloads"),
     )
     return servers.cluster
 

@@ -153,5 +153,37 @@ def test_an_earlier_vllm_has_another_name_for_the_time_between_tokens() -> None:
 
 @pytest.mark.parametrize("text", ["", "1a", "a{", 'a{b="c"', "a{b=c}", 'a{b=~"("}', 'a{b="c" d="e"}', "a" * 2000])
 def test_a_selector_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no series|cannot be read|regular expression"):
+    with pytest.raises(ValueError, match=r"not a series|cannot be read|regular expression"):
         parse_selector(text)
+
+
+BAD = ShareSeries(Selector("requests_total"), bad=Selector("errors_total"))
+GOOD = ShareSeries(Selector("requests_total"), good=Selector("successes_total"))
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "bad_and_good_ones"),
+    [
+        (BAD, {"requests_total": 10.0, "errors_total": 3.0}, (3, 7)),
+        (BAD, {"requests_total": 10.0}, (0, 10)),
+        (BAD, {"requests_total": 10.0, "errors_total": 12.0}, (10, 0)),
+        (BAD, {"requests_total": 10.0, "errors_total": -1.0}, (0, 10)),
+        (GOOD, {"requests_total": 10.0, "successes_total": 8.0}, (2, 8)),
+        (GOOD, {"requests_total": 10.0}, (10, 0)),
+        (GOOD, {"requests_total": 10.0, "successes_total": 12.0}, (0, 10)),
+        (BAD, {"requests_total": 0.0}, (0, 0)),
+    ],
+)
+def test_a_share_by_its_bad_or_by_its_good_requests(
+    metric: ShareSeries, values: dict[str, float], bad_and_good_ones: tuple[float, float]
+) -> None:
+    """Series of errors appear with the first error; counters that are read at different moments may disagree."""
+    found = reading("a", "1", [Series(name, {}, value) for name, value in values.items()], {"share": metric})
+    assert found.counters == {"share": bad_and_good(*bad_and_good_ones)}
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"errors_total": 1.0}, {"requests_total": -1.0}, {"requests_total": float("nan")}]
+)
+def test_without_a_number_of_requests_there_is_no_share(values: dict[str, float]) -> None:
+    assert reading("a", "1", [Series(name, {}, value) for name, value in values.items()], {"share": BAD}).counters == {}

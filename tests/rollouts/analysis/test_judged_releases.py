@@ -2,10 +2,14 @@
 
 import asyncio
 
+import pytest
 from tests.rollouts.analysis.served_metrics import ERRORS, TTFT, judged_cluster, judged_rollout
 from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3
 
+from kohort.kube.errors import ApiError
 from kohort.kube.resources import ANALYSIS_RUNS, RELEASE_ANALYSES, ROLLOUTS
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts.rollout_types import Progress
 from kohort.rollouts.step_analysis import override_document
 
 
@@ -69,10 +73,11 @@ async def test_a_release_does_not_begin_without_its_analysis() -> None:
 
 async def test_a_release_does_not_begin_with_an_invalid_analysis() -> None:
     async with judged_cluster() as story:
-        await story.analysis({"name": "speed", "max": 1})
+        await story.analysis(steps={"from": 3})
         await story.begin(plan=judged_rollout())
         await story.change(V2)
-        await story.until(lambda: "preset vllm has ttft" in story.message)
+        text = "spec.steps.from: 3, but Rollout llm has 2 steps: nothing would be judged"
+        await story.until(lambda: text in story.message)
         assert not story.canaries
         await story.change(V1)
         await story.healthy(V1)
@@ -103,7 +108,7 @@ async def test_a_gate_holds_a_failed_step_and_an_override_lets_it_go_on() -> Non
         await story.until(lambda: bool(story.events("ApprovalIgnored")))
         await asyncio.sleep(120)
         assert (story.step, story.state) == (1, "StepMetricsAnalysis")
-        await story.edit(override_document(story.progress["observedRolloutID"], 1, "alice", "known"))
+        await story.edit(override_document(Progress.from_status(story.progress), "alice", "known"))
         await story.until(lambda: story.step == 2, timeout=120)
         assert story.run(1)["overriddenBy"] == "alice: known"
 
@@ -117,7 +122,7 @@ async def test_a_failed_step_that_is_overridden_is_served_again() -> None:
         await story.change(V2)
         await story.until(lambda: story.run(1).get("phase") == "Failed", timeout=1800)
         await story.until(lambda: not story.pods(story.canary["metadata"]["name"]), timeout=120)
-        await story.edit(override_document(story.progress["observedRolloutID"], 1, "alice", ""))
+        await story.edit(override_document(Progress.from_status(story.progress), "alice", ""))
         await story.until(lambda: story.step == 2 and story.weight() == "50", timeout=600)
 
 
@@ -132,7 +137,41 @@ async def test_a_failed_step_can_be_begun_again_with_an_analysis_of_its_own() ->
         story.servers.slower[V2] = 1.0
         await story.jump(1)
         await story.healthy(V2, timeout=3600)
-        assert sorted(run["spec"]["attempt"] for run in story.runs if run["spec"]["step"] == 1) == [0, 1]
+        assert [run["status"]["phase"] for run in story.runs if run["spec"]["step"] == 1] == ["Failed", "Passed"]
+
+
+async def test_a_version_that_is_released_again_is_judged_again() -> None:
+    async with judged_cluster() as story:
+        await story.analysis(mode="Gate")
+        steps = [{"replicas": 1, "traffic": "20%", "pause": {}}, {"replicas": "100%", "traffic": "100%"}]
+        await story.begin(plan=judged_rollout(steps=steps))
+        await story.change(V2)
+        await story.until(lambda: story.run(1).get("phase") == "Passed", timeout=1800)
+        await story.change(V1)
+        await story.healthy(V1)
+        story.servers.slower[V2] = 4.0
+        await story.change(V2)
+        await story.until(lambda: "step(1/2) is held by its analysis" in story.message, timeout=1800)
+        assert [run["status"]["phase"] for run in story.runs] == ["Passed", "Failed"]
+
+
+async def test_an_override_does_not_count_for_a_step_that_is_begun_again() -> None:
+    async with judged_cluster() as story:
+        story.servers.slower[V2] = 4.0
+        await story.analysis(mode="Gate")
+        steps = [{"replicas": 1, "traffic": "20%", "pause": {}}, {"replicas": 2, "traffic": "50%", "pause": {}}]
+        await story.begin(plan=judged_rollout(steps=steps))
+        await story.change(V2)
+        await story.until(lambda: "step(1/2) is held by its analysis" in story.message, timeout=1800)
+        await story.edit(override_document(Progress.from_status(story.progress), "alice", "known"))
+        await story.until(lambda: story.step == 2)
+        await story.jump(1)
+        await story.until(lambda: "step(1/2) is held by its analysis" in story.message, timeout=1800)
+        await story.change(V1)
+        await story.healthy(V1)
+        await story.change(V2)
+        await story.until(lambda: "step(1/2) is held by its analysis" in story.message, timeout=1800)
+        assert [run["status"].get("overriddenBy", "") for run in story.runs] == ["alice: known", "", ""]
 
 
 async def test_a_critical_metric_rolls_back_a_step_that_waits_for_approval() -> None:
@@ -204,14 +243,18 @@ async def test_the_analysis_says_whether_it_can_be_used() -> None:
         await story.until(lambda: ready()[1] == "NotUsed")
         await story.begin(plan=judged_rollout())
         await story.until(lambda: ready()[0] == "True", timeout=200)
-        assert "max 2 of ttft is no bucket boundary: it fails by 2.5, passes by 1" in ready()[2]
+        assert "max 2 of ttft is not a bucket boundary: it fails by 2.5, passes by 1" in ready()[2]
         await story.analysis({"name": "itl", "quantile": 0.9, "maxRatio": 1.1})
         await story.until(lambda: ready()[1] == "MetricMissing")
         assert "itl (vllm:inter_token_latency_seconds)" in ready()[2]
         story.servers.broken = lambda _: True
         await story.until(lambda: ready()[1] == "SourceError", timeout=200)
-        await story.analysis({"name": "nothing", "max": 1})
-        await story.until(lambda: ready()[1] == "Invalid")
+        with pytest.raises(ApiError, match=r"spec.metrics\[0\] \(nothing\): preset vllm has ttft"):
+            await story.analysis({"name": "nothing", "max": 1})
+        with pytest.raises(ApiError, match=r"spec\.steps\.from: 9, but Rollout llm has 2 steps"):
+            await story.analysis(steps={"from": 9})
+        with pytest.raises(ApiError, match=r"spec\.confidence"):
+            await story.analysis(confidence=1)
 
 
 async def test_events_are_posted_as_cloud_events() -> None:
@@ -229,8 +272,38 @@ async def test_events_are_posted_as_cloud_events() -> None:
         assert types[:2] == ["dev.kohort.release.failed", "dev.kohort.release.rolledBack"]
         assert types[-1] == "dev.kohort.release.promoted"
         assert "ttft" in posted[0]["data"]["message"]
+        assert posted[0]["data"]["analysis"].startswith("step 1: ttft")
+        assert ": failed" in posted[0]["data"]["analysis"]
         assert posted[0]["specversion"] == "1.0"
         assert len({one["id"] for one in posted}) == len(posted)
+
+
+@pytest.mark.parametrize(("refused", "posted"), [(4, 1), (1000, 0)])
+async def test_a_post_is_tried_five_times_and_no_release_waits_for_it(refused: int, posted: int) -> None:
+    async with judged_cluster() as story:
+        story.servers.refused_posts = refused
+        await story.analysis(mode="DryRun", notify=[{"url": "http://10.1.2.3/hook", "on": ["promoted"]}])
+        await story.begin(plan=judged_rollout())
+        await story.change(V2)
+        await story.healthy(V2)
+        await story.cluster.settle(60)
+        assert (len(story.servers.posted), story.servers.refused_posts) == (posted, refused - (5 - posted))
+
+
+async def test_a_run_that_could_not_be_used_is_refused() -> None:
+    cases: list[tuple[JsonObject, str]] = [
+        ({"step": 1, "analysis": "slo"}, "spec.rollout"),
+        ({"rollout": "llm", "step": 0, "analysis": "slo"}, "spec.step"),
+        ({"rollout": "llm", "step": 1, "analysis": ""}, "spec.analysis"),
+        ({"rollout": "llm", "step": 1, "analysis": "slo", "attempt": -1}, "spec.attempt"),
+    ]
+    async with judged_cluster() as story:
+        await story.analysis()
+        await story.begin(plan=judged_rollout())
+        for spec, field in cases:
+            body = {"apiVersion": ANALYSIS_RUNS.api_version, "kind": ANALYSIS_RUNS.kind, "spec": spec}
+            with pytest.raises(ApiError, match=field):
+                await story.client.create(ANALYSIS_RUNS, {**body, "metadata": {"name": "bad", "namespace": NAMESPACE}})
 
 
 async def test_without_the_annotation_no_run_is_made() -> None:

@@ -6,6 +6,7 @@ from tests.rollouts.analysis.served_metrics import JudgedStory, judged_cluster, 
 from tests.rollouts.releases import V1, V2, rollout
 from tests.rollouts.test_in_place_releases import Resizing, resizable
 
+from kohort.kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
 from kohort.rules import rollout_labels
 
 STEPS = [{"replicas": 1, "traffic": "20%", "pause": {"duration": 5}}, {"replicas": "100%", "traffic": "100%"}]
@@ -52,6 +53,33 @@ async def test_deployments_are_judged(blue_green: bool) -> None:
         await story.until(lambda: judged.weight() in (None, "0"))
         await story.change(V1)
         await story.healthy(V1)
+
+
+@pytest.mark.parametrize("resource", [DEPLOYMENTS, STATEFUL_SETS], ids=["Deployment", "StatefulSet"])
+@pytest.mark.parametrize("slower", [1.0, 3.0])
+async def test_partition_style_is_judged_up_to_its_last_step(resource: Resource, slower: float) -> None:
+    """At the last step no pod of the old version is left to compare with: absolute limits alone are judged."""
+    async with judged_cluster() as judged:
+        story = deployments.Story(judged.cluster, resource)
+        judged.servers.slower[V2] = slower
+        await judged.analysis(steps={"from": 1})
+        steps = [
+            {"replicas": "40%", "traffic": "40%", "pause": {"duration": 5}},
+            {"replicas": "100%", "pause": {}},
+        ]
+        plan = rollout(steps=steps)
+        plan["spec"]["strategy"]["canary"]["enableExtraWorkloadForCanary"] = False
+        plan["metadata"]["annotations"] = {rollout_labels.ANALYSIS_NAME: "llm-slo"}
+        await story.begin(plan)
+        await story.change(V2)
+        if slower == 1.0:
+            await judged.cluster.until(lambda: story.phase == "Healthy" and story.images() == {V2}, 3600)
+            assert [judged.run(step).get("phase") for step in (1, 2)] == ["Passed", "Passed"]
+        else:
+            await judged.cluster.until(lambda: judged.run(1).get("phase") == "Failed", 1800)
+            await story.until(lambda: story.images() == {V1})
+            await story.change(V1)
+            await story.healthy(V1)
 
 
 async def test_a_blue_green_release_of_groups_is_judged() -> None:

@@ -69,7 +69,7 @@ def test_no_text_breaks_the_parser(text: str) -> None:
 @pytest.mark.parametrize("unit", ['m{a="\\\\', 'm{a="1",', "m{{{{", 'm{a="', "m 1 ", '"m"'])
 def test_a_mebibyte_of_anything_is_read_in_a_second(unit: str) -> None:
     text = unit * ((1 << 20) // len(unit))
-    begin = time.perf_counter()
+    begin = time.process_time()
     metrics_text.parse(text, {"m"})
     metrics_text.parse(text.replace("m", "m\n"), {"m"})
-    assert time.perf_counter() - begin < 5.0
+    assert time.process_time() - begin < 5.0

@@ -150,7 +150,7 @@ def test_dispersion_is_one_for_independent_pods_and_more_for_unlike_ones() -> No
 
 def test_an_interval_is_computed_in_a_few_milliseconds() -> None:
     comparison = Comparison(expected_share_of_new_version(0.05), expected_share(0.05, 100), 0.01)
-    begin = time.perf_counter()
+    begin = time.process_time()
     for _ in range(20):
         comparison.interval(Counts(700, 10_000), Counts(45_000, 900_000))
-    assert time.perf_counter() - begin < 2.0
+    assert time.process_time() - begin < 2.0

@@ -6,7 +6,7 @@ from tests.rollouts.observations import progress, rollout
 
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.analysis_control.run_controller import step_facts
-from kohort.rollouts.rollout_types import RolloutStatus
+from kohort.rollouts.rollout_types import RolloutStatus, WorkloadRef
 
 MATCHES = [{"headers": [{"name": "a", "value": "b"}]}]
 
@@ -36,3 +36,21 @@ def test_a_rollout_that_routes_nothing_compares_always() -> None:
     plain = rollout(steps=[{"replicas": "100%", "traffic": "100%"}], trafficRoutings=[])
     status = RolloutStatus(canary_status=progress(1).to_status(blue_green=False))
     assert step_facts(msgspec.structs.replace(plain, status=status), 4).compares
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+@pytest.mark.parametrize(
+    ("step", "compares"),
+    [
+        ({"replicas": 1, "traffic": "20%"}, True),
+        ({"replicas": "50%"}, True),
+        ({"replicas": "100%"}, False),
+        ({"replicas": 4, "traffic": "90%"}, False),
+    ],
+)
+def test_partition_style_compares_as_long_as_an_old_pod_is_left(kind: str, step: JsonObject, compares: bool) -> None:
+    plain = rollout(steps=[step], enableExtraWorkloadForCanary=False)
+    ref = WorkloadRef("apps/v1", kind, "web")
+    plain = msgspec.structs.replace(plain, spec=msgspec.structs.replace(plain.spec, workload_ref=ref))
+    status = RolloutStatus(canary_status=progress(1).to_status(blue_green=False))
+    assert step_facts(msgspec.structs.replace(plain, status=status), 4).compares is compares

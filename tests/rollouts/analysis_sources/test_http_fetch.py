@@ -33,6 +33,26 @@ def test_which_addresses_are_refused(address: str, allowed: bool) -> None:
     assert (refusal(address, pod=True) == "") is allowed
 
 
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("64:ff9b::127.0.0.1", "loopback"),
+        ("64:ff9b::169.254.169.254", "link-local"),
+        ("64:ff9b::10.0.0.7", ""),
+        ("2002:7f00:1::", "loopback"),
+        ("2002:a9fe:a9fe::1", "link-local"),
+        ("2001:0:1:1:1:1:5601:5601", "link-local"),
+        ("fd00:ec2::254", "credentials"),
+        ("fd20:ce::254", "credentials"),
+        ("100.100.100.200", "credentials"),
+        ("fd00:ec2::253", ""),
+    ],
+)
+def test_addresses_that_carry_another_one_and_those_of_clouds(address: str, reason: str) -> None:
+    found = refusal(address)
+    assert (reason in found) if reason else found == ""
+
+
 def test_loopback_only_by_the_gate() -> None:
     assert refusal("127.0.0.1", loopback=True) == ""
     assert "link-local" in refusal("169.254.169.254", loopback=True)

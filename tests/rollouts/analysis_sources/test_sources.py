@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import msgspec
 import pytest
@@ -201,3 +202,64 @@ async def test_an_address_that_is_no_prometheus_is_named() -> None:
         source = plan({"prometheus": {"address": "http://10.0.0.9:9090"}})
         with pytest.raises(SourceError, match="does not answer as a Prometheus does"):
             await reader.read(source, "default", [pod("new", "10.0.0.1")], [])
+
+
+def prometheus_answer(data: str) -> str:
+    return f'{{"status": "success", "data": {data}}}'
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[]",
+        '"text"',
+        "[" * 100_000,
+        '{"status": 3}',
+        '{"status": "success"}',
+        prometheus_answer("[]"),
+        prometheus_answer("[" * 100_000),
+        prometheus_answer('{"resultType": "matrix", "result": [{"metric": {}, "values": [[1, "2"]]}]}'),
+        prometheus_answer('{"resultType": "vector", "result": {}}'),
+        prometheus_answer('{"resultType": "vector", "result": [7]}'),
+        prometheus_answer('{"resultType": "vector", "result": [{"metric": {"pod": ["new"]}, "value": [1, "2"]}]}'),
+        prometheus_answer('{"resultType": "vector", "result": [{"metric": {}, "value": [1]}]}'),
+        prometheus_answer('{"resultType": "vector", "result": [{"metric": {}, "value": [1, "many"]}]}'),
+        prometheus_answer('{"resultType": "scalar", "result": [1]}'),
+        prometheus_answer('{"resultType": "scalar", "result": [1, null]}'),
+        prometheus_answer('{"resultType": ["vector"], "result": []}'),
+    ],
+)
+async def test_an_answer_of_another_shape_is_an_error_of_the_source(answer: str) -> None:
+    async with Cluster(parts=(), nodes=0) as cluster:
+        reader = SourceReader(cluster.client, Answers(query=answer))
+        source = plan({"prometheus": {"address": "http://10.0.0.9:9090"}})
+        with pytest.raises(SourceError, match="does not answer as a Prometheus does"):
+            await reader.read(source, "default", [pod("new", "10.0.0.1")], [])
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        '{"resultType": "scalar", "result": [1, "VALUE"]}',
+        '{"resultType": "vector", "result": [{"metric": {}, "value": [1, "VALUE"]}]}',
+        '{"resultType": "vector", "result": [{"metric": {}, "histogram": [1, {"count": "3"}]}]}',
+    ],
+)
+async def test_a_query_whose_value_is_no_number_has_no_value(data: str, value: str) -> None:
+    """It would be neither above a limit nor below it, so that readings of nothing passed every limit."""
+    metric: JsonObject = {"name": "mine", "query": 'scalar(sum(errors{pod=~"{{pods}}"}))', "max": 5}
+    async with Cluster(parts=(), nodes=0) as cluster:
+        reader = SourceReader(cluster.client, Answers(query=prometheus_answer(data.replace("VALUE", value))))
+        source = plan({"prometheus": {"address": "http://10.0.0.9:9090"}}, [metric])
+        found = await reader.read(source, "default", [pod("new", "10.0.0.1")], [])
+        assert found.queried == {}
+
+
+async def test_names_of_pods_with_dots_stay_valid_in_quotes_of_a_query() -> None:
+    metric: JsonObject = {"name": "mine", "query": 'max(depth{pod=~"{{pods}}"})', "max": 5}
+    fetch = Answers(query=prometheus_answer('{"resultType": "vector", "result": []}'))
+    async with Cluster(parts=(), nodes=0) as cluster:
+        source = plan({"prometheus": {"address": "http://10.0.0.9:9090"}}, [metric])
+        await SourceReader(cluster.client, fetch).read(source, "default", [pod("web.v2-x", "10.0.0.1")], [])
+    assert parse_qs(fetch.asked[0].body.decode())["query"] == ['max(depth{pod=~"web[.]v2-x"})']

@@ -103,8 +103,8 @@ def test_which_pods_are_left() -> None:
         ("<html>", in_flight.KNOWN_SERIES, None),
     ],
 )
-def test_requests_of_a_server(text: str, names: tuple[str, ...], expected: float | None) -> None:
-    assert in_flight.in_flight(text, names) == expected
+async def test_requests_of_a_server(text: str, names: tuple[str, ...], expected: float | None) -> None:
+    assert await in_flight.in_flight(text, names) == expected
 
 
 def test_where_a_pod_serves_its_metrics() -> None:

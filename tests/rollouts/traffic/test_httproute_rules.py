@@ -250,5 +250,5 @@ def test_rules_that_another_implementation_has_divided_are_whole_again() -> None
         assert restored(onward)["spec"]["rules"] == [original, untouched]
 
 
-def test_a_route_that_nobody_has_divided_is_not_written() -> None:
+def test_a_route_without_weights_is_not_written() -> None:
     assert not plan_restore(route(rule(ref("llm", 5))), "llm", "llm-canary").writes

@@ -41,7 +41,7 @@ async def test_values_pass_through_unchanged(sandbox: Sandbox, value: Json) -> N
     assert await sandbox.run("return obj.value", {"value": value}) == value
 
 
-async def test_a_script_may_print_to_nobody(sandbox: Sandbox) -> None:
+async def test_what_a_script_prints_is_discarded(sandbox: Sandbox) -> None:
     assert await sandbox.run("print('here', obj) return { done = true }", {}) == {"done": True}
 
 

@@ -59,7 +59,7 @@ async def test_what_others_changed_is_found_and_set_again(
             assert await drift(story) == ""
 
 
-async def test_nothing_is_missed_while_there_is_nobody_to_route_to() -> None:
+async def test_no_route_is_missed_while_there_is_no_canary() -> None:
     async with Cluster() as cluster:
         story = await Story(cluster, BY_GATEWAY).prepare()
         await story.finish("route", STEP)

@@ -84,7 +84,7 @@ def test_a_recreated_canary_moves_the_selector_and_nothing_else() -> None:
     assert write.body == {"spec": {"selector": {REVISION: "v3", SET: "llm-zzzzz"}}}
 
 
-def test_a_service_of_somebody_else_is_neither_changed_nor_deleted() -> None:
+def test_a_foreign_service_is_neither_changed_nor_deleted() -> None:
     foreign = service("llm-canary").uid("f").version(1).selecting(app="other")
     with pytest.raises(TrafficProblem, match=r"Service default/llm-canary exists already.*delete or rename"):
         services.plan_canary(stable(), foreign, REF, request())

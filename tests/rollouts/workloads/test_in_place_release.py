@@ -9,6 +9,7 @@ from tests.rollouts.workloads.test_group_hold import merged, view
 
 from kohort.objects.core import Pod
 from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.meta import ObjectMeta
 from kohort.rollouts.group_set import HELD_PARTITION, is_held, is_released_in_place
 from kohort.rollouts.workloads import group_hold, in_place_release
 from kohort.rollouts.workloads.update_admission import AdmissionContext, admit_group_set
@@ -127,13 +128,15 @@ def pods(index: int, revision: str, *, ready: bool = True) -> list[Pod]:
 
     def member(worker: int) -> Pod:
         labels = {
+            group_labels.NAME: "llm",
             group_labels.GROUP_INDEX: str(index),
             group_labels.WORKER_INDEX: str(worker),
             group_labels.REVISION: revision,
         }
         status = {"phase": "Running", "conditions": conditions}
         name = f"llm-{index}" + (f"-{worker}" if worker else "")
-        return msgspec.convert({"metadata": {"name": name, "labels": labels}, "status": status}, Pod)
+        metadata = {"name": name, "uid": f"uid of {name}", "labels": labels}
+        return msgspec.convert({"metadata": metadata, "status": status}, Pod)
 
     return [member(0), member(1)]
 
@@ -142,8 +145,58 @@ GROUPS = [*pods(0, "old"), *pods(1, "old"), *pods(2, "new", ready=False), *pods(
 
 
 def test_groups_are_counted_by_the_revision_of_their_leader() -> None:
-    assert in_place_release.resized_groups(GROUPS, 2, "new") == in_place_release.ResizedGroups(2, 1)
+    assert in_place_release.resized_groups(GROUPS, view(resizable()), "new") == in_place_release.ResizedGroups(2, 1)
     assert in_place_release.groups_of_other_revisions(GROUPS, "old") == 2
+
+
+def test_pods_that_only_carry_the_labels_of_a_group_are_not_counted() -> None:
+    stray = [msgspec.structs.replace(one, metadata=renamed(one)) for one in pods(9, "new")]
+    assert in_place_release.resized_groups([*GROUPS, *stray], view(resizable()), "new").updated == 2
+
+
+def renamed(pod: Pod) -> ObjectMeta:
+    return msgspec.structs.replace(pod.metadata, name=f"other-{pod.metadata.name}")
+
+
+@pytest.mark.parametrize(
+    ("restarts", "budget", "ready", "text"),
+    [
+        ({}, True, 1, "1/2 groups resized in place"),
+        (
+            {"exhausted": {"leader": "uid of llm-3", "at": "2026-01-01T00:00:00Z"}},
+            True,
+            0,
+            "0/2 groups resized in place: group 3 is held, after it used up its budget of restarts",
+        ),
+        (
+            {"due": {"leader": "uid of llm-3", "at": "2026-01-01T00:00:00Z"}},
+            True,
+            0,
+            "0/2 groups resized in place: group 3 has failed, and waits to be restarted",
+        ),
+        (
+            {"exhausted": {"leader": "uid of the leader before", "at": "2026-01-01T00:00:00Z"}},
+            True,
+            1,
+            "1/2 groups resized in place",
+        ),
+        (
+            {"exhausted": {"leader": "uid of llm-3", "at": "2026-01-01T00:00:00Z"}},
+            False,
+            1,
+            "1/2 groups resized in place",
+        ),
+    ],
+    ids=["none failed", "held", "waiting to be recreated", "held before it was recreated", "the budget was removed"],
+)
+def test_a_group_that_has_failed_is_not_ready(restarts: JsonObject, budget: bool, ready: int, text: str) -> None:
+    document = resizable()
+    document["status"] = {"restarts": {"3": {"revision": "new", **restarts}} if restarts else {}}
+    if budget:
+        document["spec"]["leaderWorkerTemplate"]["restartBudget"] = {"maxRestarts": 1}
+    found = in_place_release.resized_groups(GROUPS, view(document), "new")
+    assert (found.updated, found.ready) == (2, ready)
+    assert in_place_release.progress_text(found, 2, view(document)) == text
 
 
 def test_leaders_of_resized_groups_are_told_from_the_others() -> None:

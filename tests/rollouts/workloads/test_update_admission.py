@@ -128,7 +128,7 @@ def test_whatever_is_written_to_a_held_set_it_stays_held(image: str) -> None:
             msgspec.structs.replace(FREE, live_revision=""),
             "the set has no leader StatefulSet yet",
         ),
-        (a_set(V2), a_set(updated=1), FREE, "an earlier update is not complete (1 of 2 groups have it)"),
+        (a_set(V2), a_set(updated=1), FREE, "an earlier update is not complete (done: 1 of 2 groups)"),
     ],
 )
 def test_a_set_that_cannot_be_held_rolls_natively_with_a_warning(

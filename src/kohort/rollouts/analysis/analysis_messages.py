@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from kohort.objects.counted_nouns import counted, counted_of
 from kohort.rollouts.analysis.analysis_rules import JudgedMetric
 from kohort.rollouts.analysis.metric_judgement import CheckResult, Limit, MetricVerdict
 from kohort.rollouts.analysis.run_types import MetricState
@@ -21,7 +22,7 @@ def warming_up(left: float) -> str:
 
 
 def source_error(errors: int, allowed: int, error: str) -> str:
-    return f"the source could not be read ({errors} times, {allowed} are allowed): {error}"
+    return f"the source could not be read ({counted(errors, 'time')} of {allowed} allowed): {error}"
 
 
 def not_compared(name: str) -> str:
@@ -29,7 +30,7 @@ def not_compared(name: str) -> str:
 
 
 def no_baseline(name: str, found: float, needed: float) -> str:
-    return f"{name}: {found:.0f} of {needed:.0f} samples of the stable set that its limit is taken from"
+    return f"{name}: {counted_of(round(found), round(needed), 'sample')} of the stable set that its limit is taken from"
 
 
 def value(metric: JudgedMetric, number: float) -> str:
@@ -60,8 +61,9 @@ def metric(metric: JudgedMetric, state: MetricState) -> str:
     name = f"{metric.name} q{metric.quantile:g}" if isinstance(metric.series, HistogramSeries) else metric.name
     compared = any(check.limit.compares for check in state.checks)
     against = f", stable {value(metric, state.stable_value)}" if compared else ""
-    counts = f"{state.canary.total:.0f}" + (f" and {state.stable.total:.0f}" if compared else "")
-    head = f"{name}: {value(metric, state.canary_value)}{against} ({_limits(metric)}), {counts} samples"
+    canary, stable = round(state.canary.total), round(state.stable.total)
+    counts = f"{canary} and {counted(stable, 'sample')}" if compared else counted(canary, "sample")
+    head = f"{name}: {value(metric, state.canary_value)}{against} ({_limits(metric)}), {counts}"
     worst = worst_result(state.results)
     if worst is None:
         return head

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from kohort.objects.counted_nouns import counted
 from kohort.rollouts.analysis.analysis_types import AnalysisSpec, Metric, Source
 from kohort.rollouts.analysis.metric_judgement import Limit
 from kohort.rollouts.analysis.series_selectors import (
@@ -98,6 +99,14 @@ class InvalidAnalysis(ValueError):
     """Says field by field why a ReleaseAnalysis cannot be used."""
 
 
+def step_problem(plan: AnalysisPlan, rollout: str, steps: int) -> str:
+    """Why no step of a Rollout would be judged; empty where one is."""
+    if plan.first_step <= steps:
+        return ""
+    have = counted(steps, "step")
+    return f"spec.steps.from: {plan.first_step}, but Rollout {rollout} has {have}: nothing would be judged"
+
+
 def parse_plan(spec: AnalysisSpec) -> AnalysisPlan:
     """Raises InvalidAnalysis with everything that is wrong."""
     problems: list[str] = []
@@ -124,7 +133,7 @@ def parse_plan(spec: AnalysisSpec) -> AnalysisPlan:
         problems.append(f"spec.confidence: {spec.confidence:g} is not between 0.5 and 1 (1 excluded); 0.99 is usual")
     first_step = (spec.steps or {}).get("from", 1)
     if not isinstance(first_step, int) or first_step < 1:
-        problems.append(f"spec.steps.from: {first_step} is no step; steps count from 1")
+        problems.append(f"spec.steps.from: {first_step} is not a step; steps count from 1")
         first_step = 1
     if min(spec.min_samples.canary, spec.min_samples.stable) < 1:
         problems.append("spec.minSamples: canary and stable must be at least 1")
@@ -132,7 +141,7 @@ def parse_plan(spec: AnalysisSpec) -> AnalysisPlan:
         problems.append(f"spec.onError.after: {spec.on_error.after} must be at least 1")
     on_error = _choice(problems, "spec.onError.then", spec.on_error.then, Policy)
     if on_error is Policy.FAIL:
-        problems.append("spec.onError.then: Fail is not allowed, a source that does not answer is no evidence")
+        problems.append("spec.onError.then: Fail is not allowed, a source that does not answer is not evidence")
     problems += _source_problems(spec.source)
     metrics = _metrics(problems, spec)
     problems += _notify_problems(spec)
@@ -177,7 +186,7 @@ def _source_problems(source: Source) -> list[str]:
     if source.scrape is not None:
         scrape = source.scrape
         if not 1 <= scrape.port <= 65535:
-            problems.append(f"spec.source.scrape.port: {scrape.port} is no port; 1 to 65535")
+            problems.append(f"spec.source.scrape.port: {scrape.port} is not a port; 1 to 65535")
         if not scrape.path.startswith("/") or any(letter in scrape.path for letter in "\r\n #"):
             problems.append(f"spec.source.scrape.path: {scrape.path!r} must begin with / and have no spaces")
         if scrape.scheme not in ("http", "https"):
@@ -205,7 +214,7 @@ def url_problems(field: str, text: str) -> list[str]:
     except ValueError:
         usable = False
     if not usable:
-        return [f"{field}: {text!r} is no address; write http://host:port/path or https://…"]
+        return [f"{field}: {text!r} is not an address; write http://host:port/path or https://…"]
     if parts.username or parts.password:
         return [f"{field}: passwords do not belong into an address; name a Secret instead"]
     return []
@@ -338,7 +347,7 @@ def amount(value: int | str) -> float:
     except ValueError:
         return parse_duration(str(value))
     if not isfinite(found):
-        raise ValueError(f"{value} is no number")
+        raise ValueError(f"{value} is not a number")
     return found
 
 
@@ -351,7 +360,7 @@ def share(value: int | str) -> float:
     try:
         found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
-        raise ValueError(f"{text!r} is no share; write 2% or 0.02") from None
+        raise ValueError(f"{text!r} is not a share; write 2% or 0.02") from None
     if not 0 <= found < 1:
         raise ValueError(f"{text} is not between 0 and 1 (or 0% and 100%)")
     return found

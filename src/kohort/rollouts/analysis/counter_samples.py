@@ -11,8 +11,8 @@ window.
 | the pod has another uid, or is new among known ones | none until it is warm |
 | a metric is missing | none of this metric; it begins anew when it is back |
 
-No time is used: a clock that jumps changes nothing. What is not finite, negative, or no cumulative histogram is taken
-for missing.
+No time is used: a clock that jumps changes nothing. What is not finite, negative, beyond `_MOST_COUNTED`, or no
+cumulative histogram is taken for missing.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -34,6 +34,10 @@ from kohort.rollouts.analysis.series_selectors import (
 )
 
 _MOST_BUCKETS = 500
+_MOST_COUNTED = 2.0**53
+"""Beyond it a float does not count on by ones: no server has answered so many requests."""
+_DECIMALS = 6
+"""Of what is counted in part. What is smaller is nothing, and stays so in products of it."""
 
 
 class PodReading(msgspec.Struct, frozen=True):
@@ -79,7 +83,7 @@ def reading(pod: str, uid: str, series: Iterable[Series], metrics: Mapping[str, 
                     counters[name] = share
             case ValueSeries(selector=selector):
                 value = _sum(known, selector)
-                if value is not None:
+                if value is not None and isfinite(value):
                     values[name] = value
             case QuerySeries():
                 pass
@@ -111,24 +115,32 @@ def _distribution(buckets: Mapping[float, float]) -> Distribution | None:
     counts = [buckets[bound] for bound in bounds]
     if bounds[-1] != float("inf") or len(bounds) < 2 or len(bounds) > _MOST_BUCKETS:
         return None
-    grows = all(before <= after for before, after in pairwise(counts))
-    if not grows or not isfinite(counts[-1]) or counts[0] < 0:
+    if not all(map(isfinite, bounds[:-1])) or not all(map(_is_count, counts)):
         return None
-    return cumulative(tuple(bounds[:-1]), tuple(counts))
+    if not all(before <= after for before, after in pairwise(counts)):
+        return None
+    return cumulative(tuple(bounds[:-1]), tuple(round(count, _DECIMALS) for count in counts))
+
+
+def _is_count(value: float) -> bool:
+    """False of NaN, too."""
+    return 0 <= value <= _MOST_COUNTED
 
 
 def _share(series: tuple[Series, ...], metric: ShareSeries) -> Distribution | None:
     total = _sum(series, metric.total)
     part = _sum(series, metric.bad or metric.good or metric.total)
-    if total is None or total < 0:
+    if total is None or not _is_count(total):
         return None
+    total = round(total, _DECIMALS)
     # Series of errors appear with the first error.
-    part = min(max(part or 0.0, 0.0), total)
+    part = min(max(round(part or 0.0, _DECIMALS), 0.0), total)
     bad = part if metric.bad is not None else total - part
     return Distribution((0.5,), (total - bad, bad))
 
 
 def _sum(series: tuple[Series, ...], selector: Selector) -> float | None:
+    """Of values that are numbers; it may be beyond what a number can be itself."""
     found = [one.value for one in series if selector.fits(one) and isfinite(one.value)]
     return sum(found) if found else None
 

@@ -7,6 +7,7 @@ from kohort.kube.resources import ANALYSIS_RUNS, RELEASE_ANALYSES, Resource
 from kohort.objects.json_types import JsonObject
 from kohort.objects.schema_keywords import INT_OR_STRING, described, enum, int32, int64, list_of, rule, shape
 from kohort.rollouts.analysis.analysis_rules import MAX_METRICS, Mode, NotifyOn, Policy
+from kohort.rollouts.analysis.run_types import RunPhase
 from kohort.rollouts.analysis.series_selectors import PRESETS
 
 _TEXT: Final[JsonObject] = {"type": "string"}
@@ -39,10 +40,20 @@ def analysis_run() -> JsonObject:
         _column("MESSAGE", "string", ".status.message"),
         _AGE,
     ]
-    spec = shape({"rollout": _TEXT, "release": _TEXT, "step": int32(), "attempt": int32(), "analysis": _TEXT})
+    name = {"type": "string", "minLength": 1}
+    spec = shape(
+        {
+            "rollout": name,
+            "release": _TEXT,
+            "step": int32(minimum=1),
+            "attempt": int32(minimum=0),
+            "analysis": name,
+        },
+        required=("rollout", "step", "analysis"),
+    )
     status = shape(
         {
-            "phase": _TEXT,
+            "phase": enum(*_values(RunPhase)),
             "reason": _TEXT,
             "message": _TEXT,
             "elapsedSeconds": _NUMBER,
@@ -60,38 +71,83 @@ def analysis_run() -> JsonObject:
 
 
 def _analysis_spec() -> JsonObject:
-    secret = shape({"name": _TEXT, "key": _TEXT}, required=("name", "key"))
-    tls = shape({"caSecretRef": secret, "serverName": _TEXT, "insecureSkipVerify": _FLAG})
-    preset = enum(*(name for name in PRESETS if name != "gateway"), default="none")
-    scrape = shape(
+    samples = int32(minimum=1, default=200)
+    return shape(
+        {
+            "mode": enum(*_values(Mode), default=Mode.DRY_RUN.value),
+            "steps": shape({"from": int32(minimum=1, default=1)}),
+            "warmup": {**_DURATION, "default": "60s"},
+            "interval": {**_DURATION, "default": "10s"},
+            "deadline": {**_DURATION, "default": "20m"},
+            "source": _source(),
+            "minSamples": shape({"canary": samples, "stable": samples}),
+            "confidence": {"type": "number", "default": 0.99},
+            "metrics": {"type": "array", "minItems": 1, "maxItems": MAX_METRICS, "items": _metric()},
+            "onNoData": enum(*_values(Policy), default=Policy.HOLD.value),
+            "onInconclusive": enum(*_values(Policy), default=Policy.HOLD.value),
+            "onError": shape(
+                {
+                    "after": int32(minimum=1, default=6),
+                    "then": enum(Policy.HOLD.value, Policy.PASS.value, default=Policy.HOLD.value),
+                }
+            ),
+            "notify": {"type": "array", "maxItems": 10, "items": _notification()},
+        },
+        required=("source", "metrics"),
+    )
+
+
+def _source() -> JsonObject:
+    one = "[has(self.scrape), has(self.prometheus), has(self.gateway)].filter(set, set).size() == 1"
+    return shape(
+        {"scrape": _scrape(), "prometheus": _prometheus(), "gateway": {"type": "object"}},
+        rules=(rule(one, "exactly one of scrape, prometheus and gateway is needed"),),
+    )
+
+
+def _scrape() -> JsonObject:
+    return shape(
         {
             "port": int32(minimum=1, maximum=65535),
             "path": {"type": "string", "default": "/metrics", "pattern": "^/", "maxLength": 1024},
-            "preset": preset,
+            "preset": _preset(),
             "scheme": enum("http", "https", default="http"),
-            "tls": tls,
-            "tokenSecretRef": secret,
+            "tls": _tls(),
+            "tokenSecretRef": _secret_key(),
         },
         required=("port",),
     )
-    prometheus = shape(
+
+
+def _prometheus() -> JsonObject:
+    return shape(
         {
             "address": {"type": "string", "maxLength": 2048},
-            "preset": preset,
+            "preset": _preset(),
             "step": {**_DURATION, "default": "15s"},
-            "tls": tls,
-            "tokenSecretRef": secret,
+            "tls": _tls(),
+            "tokenSecretRef": _secret_key(),
             "podLabel": {"type": "string", "default": "pod"},
             "namespaceLabel": {"type": "string", "default": "namespace"},
         },
         required=("address",),
     )
-    one = "[has(self.scrape), has(self.prometheus), has(self.gateway)].filter(set, set).size() == 1"
-    source = shape(
-        {"scrape": scrape, "prometheus": prometheus, "gateway": {"type": "object"}},
-        rules=(rule(one, "exactly one of scrape, prometheus and gateway is needed"),),
-    )
-    metric = shape(
+
+
+def _preset() -> JsonObject:
+    return enum(*(name for name in PRESETS if name != "gateway"), default="none")
+
+
+def _tls() -> JsonObject:
+    return shape({"caSecretRef": _secret_key(), "serverName": _TEXT, "insecureSkipVerify": _FLAG})
+
+
+def _secret_key() -> JsonObject:
+    return shape({"name": _TEXT, "key": _TEXT}, required=("name", "key"))
+
+
+def _metric() -> JsonObject:
+    return shape(
         {
             "name": {"type": "string", "minLength": 1, "maxLength": 63},
             "quantile": _NUMBER,
@@ -108,37 +164,16 @@ def _analysis_spec() -> JsonObject:
         },
         required=("name",),
     )
-    samples = int32(minimum=1, default=200)
-    notify = shape(
+
+
+def _notification() -> JsonObject:
+    return shape(
         {
             "url": {"type": "string", "maxLength": 2048},
-            "secretRef": secret,
+            "secretRef": _secret_key(),
             "on": {"type": "array", "minItems": 1, "items": enum(*_values(NotifyOn))},
         },
         required=("url", "on"),
-    )
-    return shape(
-        {
-            "mode": enum(*_values(Mode), default=Mode.DRY_RUN.value),
-            "steps": shape({"from": int32(minimum=1, default=1)}),
-            "warmup": {**_DURATION, "default": "60s"},
-            "interval": {**_DURATION, "default": "10s"},
-            "deadline": {**_DURATION, "default": "20m"},
-            "source": source,
-            "minSamples": shape({"canary": samples, "stable": samples}),
-            "confidence": {"type": "number", "default": 0.99},
-            "metrics": {"type": "array", "minItems": 1, "maxItems": MAX_METRICS, "items": metric},
-            "onNoData": enum(*_values(Policy), default=Policy.HOLD.value),
-            "onInconclusive": enum(*_values(Policy), default=Policy.HOLD.value),
-            "onError": shape(
-                {
-                    "after": int32(minimum=1, default=6),
-                    "then": enum(Policy.HOLD.value, Policy.PASS.value, default=Policy.HOLD.value),
-                }
-            ),
-            "notify": {"type": "array", "maxItems": 10, "items": notify},
-        },
-        required=("source", "metrics"),
     )
 
 
@@ -247,7 +282,7 @@ MEANINGS: Final = {
     "spec.rollout": "The Rollout whose step is judged.",
     "spec.release": "The id of the release.",
     "spec.step": "The step, counted from 1.",
-    "spec.attempt": "How often the step was begun again.",
+    "spec.attempt": "Counts the releases of the Rollout, and steps that were begun again: each has runs of its own.",
     "spec.analysis": "The ReleaseAnalysis that judges it.",
     "status.phase": "WarmingUp, Running, Passed, Failed or Held.",
     "status.reason": "Why.",

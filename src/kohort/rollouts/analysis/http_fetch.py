@@ -2,20 +2,21 @@
 
 The addresses come from users of a cluster, and the operator has rights that they lack. So a request never follows a
 redirect, takes no proxy from the environment, reads a bounded answer in a bounded time, sends a token only to the
-address it was given for, and is not made to an address of the machine that the operator runs on, nor to a link-local
-one, where clouds serve credentials. A name is resolved once, and the connection goes to the address that was checked.
+address it was given for, and is not made to a loopback address, nor to a link-local one or another one where clouds
+serve credentials. A name is resolved once, and the connection goes to the address that was checked.
 
 | address | pods | Prometheus, notifications | the embedded gateway |
 |---|---|---|---|
 | of a pod (`rules.pod_addresses`) | yes | yes | yes |
 | loopback | only those of pods | only with the feature gate `AnalysisOfLoopback` | yes |
-| link-local, multicast, unspecified | no | no | no |
+| link-local, multicast, unspecified, metadata of a cloud | no | no | no |
+| IPv6 that carries IPv4 (mapped, NAT64, 6to4, Teredo) | mapped: as the one inside | as the one inside | the same |
 """
 
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -28,10 +29,17 @@ if TYPE_CHECKING:
 
 MAX_ANSWER: Final = 1 << 20
 TIMEOUT_SECONDS: Final = 2.0
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+_CLOUD_METADATA: Final = frozenset(map(ip_address, ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200")))
+"""Of AWS, Google and Alibaba: those that are not link-local."""
 
 
 class FetchError(Exception):
     """Says what was requested, and why there is no answer."""
+
+
+class FetchTimeout(FetchError):
+    """Something is there that does not answer in time."""
 
 
 class FetchRequest(msgspec.Struct, frozen=True):
@@ -63,18 +71,28 @@ def refusal(address: str, *, pod: bool = False, loopback: bool = False) -> str:
     if pod:
         return "" if can_be_of_pod(address) else f"{address or 'nothing'} is not the address of a pod"
     try:
-        found: IPv4Address | IPv6Address = ip_address(address.split("%")[0])
+        found = _address_inside(ip_address(address.split("%")[0]))
     except ValueError:
-        return f"{address!r} is no address"
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
+        return f"{address!r} is not an address"
     if found.is_link_local:
         return f"{address} is a link-local address"
+    if found in _CLOUD_METADATA:
+        return f"{address} is where a cloud serves credentials"
     if found.is_multicast or found.is_unspecified:
         return f"{address} is not the address of one machine"
-    if found.is_loopback and not loopback and not can_be_of_pod(address):
+    if found.is_loopback and not loopback and not can_be_of_pod(str(found)):
         return f"{address} is a loopback address; the feature gate AnalysisOfLoopback allows those"
     return ""
+
+
+def _address_inside(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Where packets to an address end, if it only carries another one."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    teredo = address.teredo[1] if address.teredo is not None else None
+    return address.ipv4_mapped or address.sixtofour or teredo or address
 
 
 class HttpFetch:
@@ -95,13 +113,17 @@ class HttpFetch:
         try:
             async with asyncio.timeout(request.seconds):
                 return await self._exchange(request)
+        except aiohttp.ConnectionTimeoutError:
+            raise FetchError(f"{request.url}: no connection within {request.seconds / 2:g} s") from None
         except TimeoutError:
-            raise FetchError(f"{request.url}: no answer within {request.seconds:g} s") from None
+            raise FetchTimeout(f"{request.url}: no answer within {request.seconds:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as problem:
             cause = problem.os_error if isinstance(problem, aiohttp.ClientConnectorError) else problem
             raise FetchError(f"{request.url}: {_first_line(cause)}") from None
 
     async def _exchange(self, request: FetchRequest) -> bytes:
+        import aiohttp
+
         session = self._session(loopback=self._loopback or request.trusted)
         method = "POST" if request.body else "GET"
         async with session.request(
@@ -110,6 +132,7 @@ class HttpFetch:
             headers={"Accept-Encoding": "identity", **request.headers},
             data=request.body or None,
             allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.seconds / 2),
             ssl=_tls(request),
             server_hostname=request.server_name or None,
         ) as answer:

@@ -143,7 +143,7 @@ def quantile_max_checks(bounds: tuple[float, ...], q: float, limit: float, error
     if upper is not None and bounds[upper] == limit:
         return (_max_check(upper, allowed, error, ""),)
     names = [f"{bounds[place]:g}" for place in _around(upper, len(bounds))]
-    note = f"the limit {limit:g} is no bucket boundary: fails by {names[-1]}, passes by {names[0]}"
+    note = f"the limit {limit:g} is not a bucket boundary: fails by {names[-1]}, passes by {names[0]}"
     checks = []
     if upper is not None:
         checks.append(msgspec.structs.replace(_max_check(upper, allowed, error, note), can_pass=False))

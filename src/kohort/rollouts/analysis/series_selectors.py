@@ -21,10 +21,14 @@ from typing import Final
 import msgspec
 
 from kohort.rollouts.analysis.metrics_text import Series
+from kohort.rules import gateway_metrics
 
 _SELECTOR: Final = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?:\{(.*)\})?\s*")
 _MATCHER: Final = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*(,|$)')
 _LONGEST: Final = 1024
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED: Final[Mapping[str, str]] = {"\\": "\\", '"': '"', "n": "\n", "t": "\t"}
+"""What follows a backslash, and what both mean. Others stay as written: `\\d` is a digit in a pattern."""
 
 
 def _matches(pattern: str, text: str) -> bool:
@@ -78,13 +82,13 @@ def parse_selector(text: str) -> Selector:
     """
     matched = _SELECTOR.fullmatch(text)
     if matched is None or len(text) > _LONGEST:
-        raise ValueError(f'{text[:80]!r} is no series; write a name, or name{{label="value"}}')
+        raise ValueError(f'{text[:80]!r} is not a series; write a name, or name{{label="value"}}')
     found, rest, place = [], matched.group(2) or "", 0
     while place < len(rest) and rest[place:].strip():
         part = _MATCHER.match(rest, place)
         if part is None:
             raise ValueError(f'the labels {{{rest[:80]}}} cannot be read; write {{label="value", other=~"pattern"}}')
-        value = part.group(3).replace('\\"', '"').replace("\\\\", "\\")
+        value = _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[0]), part.group(3))
         if part.group(2) in ("=~", "!~"):
             _check_pattern(value)
         found.append(Matcher(part.group(1), part.group(2), value))
@@ -100,7 +104,7 @@ def _check_pattern(text: str) -> None:
     try:
         re2.compile(text, options)
     except re2.error as problem:
-        raise ValueError(f"{text!r} is no regular expression") from problem
+        raise ValueError(f"{text!r} is not a regular expression") from problem
 
 
 class HistogramSeries(msgspec.Struct, frozen=True):
@@ -166,12 +170,10 @@ PRESETS: Final[Mapping[str, Mapping[str, MetricSeries]]] = {
         "queueTime": _histogram("trtllm_request_queue_time_seconds"),
     },
     "gateway": {
-        "ttft": _histogram("kohort_gateway_first_byte_seconds"),
-        "latency": _histogram("kohort_gateway_request_seconds"),
-        "errorRate": ShareSeries(
-            Selector("kohort_gateway_requests_total"), _of_code("kohort_gateway_requests_total", "code", "5..")
-        ),
-        "inFlight": _value("kohort_gateway_requests_in_flight"),
+        "ttft": _histogram(gateway_metrics.FIRST_BYTE),
+        "latency": _histogram(gateway_metrics.DURATION),
+        "errorRate": ShareSeries(Selector(gateway_metrics.REQUESTS), _of_code(gateway_metrics.REQUESTS, "code", "5..")),
+        "inFlight": _value(gateway_metrics.IN_FLIGHT),
     },
     "none": {},
 }

@@ -6,7 +6,6 @@ themselves, not for rates, so that restarts are handled in one place.
 
 import asyncio
 import base64
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Final
@@ -18,12 +17,11 @@ from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Forbidden, NotFound
 from kohort.kube.resources import CONFIG_MAPS, SECRETS
 from kohort.objects.core import ConfigMap, Pod, Secret
-from kohort.objects.json_types import JsonObject
 from kohort.rollouts.analysis.analysis_rules import AnalysisPlan
 from kohort.rollouts.analysis.analysis_types import PrometheusSource, ScrapeSource, SecretKeyRef, Tls
 from kohort.rollouts.analysis.counter_samples import PodReading, names_of, reading
 from kohort.rollouts.analysis.http_fetch import Fetch, FetchError, FetchRequest
-from kohort.rollouts.analysis.metrics_text import Series, parse
+from kohort.rollouts.analysis.metrics_text import Series, parse_in_turns
 from kohort.rollouts.analysis.series_selectors import (
     OLDER_NAMES,
     HistogramSeries,
@@ -34,16 +32,37 @@ from kohort.rollouts.analysis.series_selectors import (
     ShareSeries,
     ValueSeries,
 )
+from kohort.rules.gateway_metrics import ADDRESS_KEY, CONFIG_MAP, NAMESPACE
 
-GATEWAY_NAMESPACE: Final = "kohort-system"
-GATEWAY_CONFIG_MAP: Final = "kohort-gateway"
-GATEWAY_ADDRESS: Final = "metricsAddress"
 _AT_ONCE: Final = 16
 _PROMETHEUS_SECONDS: Final = 5.0
+_LONGEST_ERROR: Final = 1000
 
 
 class SourceError(Exception):
     """Nothing could be read; says why."""
+
+
+class _Sample(msgspec.Struct, frozen=True):
+    metric: Mapping[str, str] = {}
+    value: tuple[float, str] | None = None
+    """Time and value; None of a native histogram."""
+
+
+class _Vector(msgspec.Struct, frozen=True, tag_field="resultType", tag="vector"):
+    result: tuple[_Sample, ...]
+
+
+class _Scalar(msgspec.Struct, frozen=True, tag_field="resultType", tag="scalar"):
+    result: tuple[float, str]
+
+
+class _PrometheusAnswer(msgspec.Struct, frozen=True):
+    """As the HTTP API of Prometheus documents it. What answers there was named by a user, so nothing is trusted."""
+
+    status: str
+    error: str = ""
+    data: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class SourceReading(msgspec.Struct, frozen=True):
@@ -91,7 +110,7 @@ class SourceReader:
                     text = await self.fetch(request)
             except FetchError as problem:
                 return f"{pod.metadata.name}: {problem}"
-            found = parse(text.decode(errors="replace"), names_of(metrics.values()))
+            found = await parse_in_turns(text.decode(errors="replace"), names_of(metrics.values()))
             return reading(pod.metadata.name, identity(pod), found.series, metrics)
 
         answers = await asyncio.gather(*(one(pod) for pod in pods))
@@ -105,16 +124,14 @@ class SourceReader:
 
     async def _gateway(self, metrics: Mapping[str, MetricSeries], namespace: str, pods: Sequence[Pod]) -> SourceReading:
         try:
-            config: ConfigMap | None = await self.client.find(
-                CONFIG_MAPS, GATEWAY_CONFIG_MAP, GATEWAY_NAMESPACE, type=ConfigMap
-            )
+            config: ConfigMap | None = await self.client.find(CONFIG_MAPS, CONFIG_MAP, NAMESPACE, type=ConfigMap)
         except ApiError as problem:
-            raise SourceError(f"ConfigMap {GATEWAY_NAMESPACE}/{GATEWAY_CONFIG_MAP}: {problem}") from problem
-        address = config.data.get(GATEWAY_ADDRESS, "") if config is not None else ""
+            raise SourceError(f"ConfigMap {NAMESPACE}/{CONFIG_MAP}: {problem}") from problem
+        address = config.data.get(ADDRESS_KEY, "") if config is not None else ""
         if not address:
             raise SourceError(
-                f"there is no embedded gateway: ConfigMap {GATEWAY_NAMESPACE}/{GATEWAY_CONFIG_MAP} has no "
-                f"{GATEWAY_ADDRESS}; use source.scrape or source.prometheus on this cluster"
+                f"there is no embedded gateway: ConfigMap {NAMESPACE}/{CONFIG_MAP} has no "
+                f"{ADDRESS_KEY}; use source.scrape or source.prometheus on this cluster"
             )
         try:
             text = await self.fetch(FetchRequest(address, trusted=True))
@@ -122,7 +139,7 @@ class SourceReader:
             raise SourceError(str(problem)) from problem
         names = names_of(metrics.values())
         by_pod: dict[str, list[Series]] = {pod.metadata.name: [] for pod in pods}
-        for one in parse(text.decode(errors="replace"), names).series:
+        for one in (await parse_in_turns(text.decode(errors="replace"), names)).series:
             if one.labels.get("namespace") == namespace and one.labels.get("pod", "") in by_pod:
                 by_pod[one.labels["pod"]].append(one)
         return SourceReading(
@@ -149,14 +166,14 @@ class SourceReader:
         try:
             for selector in _selectors(metrics.values()):
                 query = selector.text(*within)
-                for labels, value in _vector(await self._query(source, template, query)):
+                for labels, value in await self._query(source, template, query):
                     name = labels.get(source.pod_label, "")
                     if name in by_pod:
                         by_pod[name].append(Series(selector.name, labels, value))
             for name, metric in metrics.items():
                 if isinstance(metric, QuerySeries):
                     query = metric.query.replace("{{pods}}", _any_of(canary)).replace("{{namespace}}", namespace)
-                    answer = _vector(await self._query(source, template, query))
+                    answer = await self._query(source, template, query)
                     if len(answer) > 1:
                         raise SourceError(f"the query of {name} returns {len(answer)} series; aggregate them to one")
                     if answer:
@@ -166,7 +183,9 @@ class SourceReader:
         found = (reading(pod.metadata.name, identity(pod), by_pod[pod.metadata.name], metrics) for pod in pods)
         return SourceReading(tuple(found), queried)
 
-    async def _query(self, source: PrometheusSource, template: FetchRequest, query: str) -> JsonObject:
+    async def _query(
+        self, source: PrometheusSource, template: FetchRequest, query: str
+    ) -> list[tuple[Mapping[str, str], float]]:
         """By POST, since the names of many pods do not fit into an address."""
         request = msgspec.structs.replace(
             template,
@@ -177,13 +196,12 @@ class SourceReader:
         )
         answer = await self.fetch(request)
         try:
-            document: JsonObject = msgspec.json.decode(answer)
-            if document["status"] != "success":
-                raise SourceError(f"Prometheus: {document.get('error', document['status'])}")
-            data: JsonObject = document["data"]
-        except (msgspec.DecodeError, KeyError, TypeError) as problem:
+            found = msgspec.json.decode(answer, type=_PrometheusAnswer)
+            if found.status != "success":
+                raise SourceError(f"Prometheus: {(found.error or found.status)[:_LONGEST_ERROR]}")
+            return _finite_values(msgspec.json.decode(found.data, type=_Vector | _Scalar))
+        except (ValueError, RecursionError) as problem:  # Those of msgspec are of the first kind.
             raise SourceError(f"{request.url} does not answer as a Prometheus does") from problem
-        return data
 
     # Secrets
 
@@ -227,7 +245,8 @@ def identity(pod: Pod) -> str:
 
 
 def _any_of(pods: Sequence[Pod]) -> str:
-    return "|".join(re.escape(pod.metadata.name).replace("\\-", "-") for pod in pods)
+    """A pattern without backslashes: how many of them PromQL wants depends on the quotes that a query has around it."""
+    return "|".join(pod.metadata.name.replace(".", "[.]") for pod in pods)
 
 
 def _selectors(metrics: Iterable[MetricSeries]) -> list[Selector]:
@@ -246,13 +265,9 @@ def _selectors(metrics: Iterable[MetricSeries]) -> list[Selector]:
     return list(dict.fromkeys(one for one in found if not one.matchers or one.name not in whole))
 
 
-def _vector(data: JsonObject) -> list[tuple[Mapping[str, str], float]]:
-    kind, result = data.get("resultType"), data.get("result")
-    if kind == "scalar" and isinstance(result, list):
-        return [({}, float(result[1]))]
-    found = []
-    for one in result if isinstance(result, list) else ():
-        value = float(one["value"][1])
-        if isfinite(value):
-            found.append((one.get("metric") or {}, value))
-    return found
+def _finite_values(found: _Vector | _Scalar) -> list[tuple[Mapping[str, str], float]]:
+    """The values with their labels. One that is not finite is missing: PromQL makes NaN of 0/0, and of the scalar of
+    nothing, and a reading that is no number would be neither above a limit nor below it."""
+    samples = found.result if isinstance(found, _Vector) else (_Sample(value=found.result),)
+    values = [(one.metric, float(one.value[1])) for one in samples if one.value is not None]
+    return [(labels, value) for labels, value in values if isfinite(value)]

@@ -23,7 +23,7 @@ from kohort.rollouts.analysis.analysis_types import ReleaseAnalysis
 from kohort.rollouts.analysis.metric_judgement import Limit
 from kohort.rollouts.analysis.series_selectors import HistogramSeries, QuerySeries
 from kohort.rollouts.analysis.sources import SourceError, SourceReader, SourceReading
-from kohort.rollouts.analysis_control.judgements import analysis_name, judged_pods, rollouts_of_analysis
+from kohort.rollouts.analysis_control.judgements import analysis_name, judged_pods, rollouts_of_analysis, unjudged
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.rollout_types import Rollout
 
@@ -64,6 +64,8 @@ class AnalysisController:
             plan = parse_plan(analysis.spec)
         except InvalidAnalysis as problem:
             return ReadyReason.INVALID, str(problem)
+        if found_steps := unjudged(plan, analysis, self.cache):
+            return ReadyReason.INVALID, "; ".join(found_steps)
         users = [self.cache.rollouts.get(key) for key in rollouts_of_analysis(analysis, self.cache)]
         rollout = next((one for one in users if one is not None), None)
         if rollout is None:
@@ -109,7 +111,7 @@ def metrics_found(plan: AnalysisPlan, found: SourceReading) -> tuple[ReadyReason
         limit = metric.limits.get(Limit.MAX)
         is_histogram = isinstance(metric.series, HistogramSeries)
         if is_histogram and counted is not None and limit is not None and limit not in counted.bounds:
-            notes.append(f"max {limit:g} of {name} is no bucket boundary: {_around(counted.bounds, limit)}")
+            notes.append(f"max {limit:g} of {name} is not a bucket boundary: {_around(counted.bounds, limit)}")
     if missing:
         return ReadyReason.METRIC_MISSING, f"no pod of the stable version has {', '.join(missing)}"
     return ReadyReason.READY, "; ".join(["every metric was found", *notes])
@@ -134,6 +136,9 @@ def _named(rollout: Rollout) -> list[Key]:
 
 
 def _names_another(old: Rollout | None, new: Rollout | None) -> bool:
-    before = analysis_name(old) if old is not None else ""
-    after = analysis_name(new) if new is not None else ""
-    return before != after
+    return _judged_part(old) != _judged_part(new)
+
+
+def _judged_part(rollout: Rollout | None) -> tuple[str, int]:
+    """What matters to the analysis: whether the Rollout names it, and how many steps there are."""
+    return (analysis_name(rollout), len(rollout.strategy.steps)) if rollout is not None else ("", 0)

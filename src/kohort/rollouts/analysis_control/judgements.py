@@ -1,6 +1,7 @@
 """Finds what belongs to the analysis of a Rollout: its ReleaseAnalysis, the run of its step, the pods of both sets."""
 
 import hashlib
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -9,7 +10,7 @@ from kohort.kube.client import Client
 from kohort.kube.resources import PODS, Key
 from kohort.objects.core import Pod
 from kohort.rollouts import messages
-from kohort.rollouts.analysis.analysis_rules import AnalysisPlan, InvalidAnalysis, parse_plan
+from kohort.rollouts.analysis.analysis_rules import AnalysisPlan, InvalidAnalysis, parse_plan, step_problem
 from kohort.rollouts.analysis.analysis_types import AnalysisRun, ReleaseAnalysis
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.rollout_types import Rollout
@@ -46,7 +47,12 @@ def judgement_of(rollout: Rollout, cache: RolloutCache) -> Judgement | None:
         return None
     key = run_key(rollout)
     run = cache.runs.get(key) if key is not None else None
-    found = Judgement(name, run=run if run is not None and is_of(run, rollout) else None, override=override_of(rollout))
+    found = Judgement(
+        name,
+        run=run if run is not None and is_of(run, rollout) else None,
+        override=override_of(rollout),
+        latest_attempt=max((one.spec.attempt for one in _runs_of(rollout, cache)), default=0),
+    )
     analysis = cache.analyses.get(Key(rollout.metadata.namespace, name))
     if analysis is None:
         return msgspec.structs.replace(found, problem=messages.analysis_missing(name), missing=True)
@@ -54,7 +60,14 @@ def judgement_of(rollout: Rollout, cache: RolloutCache) -> Judgement | None:
         plan = parse_plan(analysis.spec)
     except InvalidAnalysis as problem:
         return msgspec.structs.replace(found, problem=messages.analysis_invalid(name, str(problem)))
+    if text := step_problem(plan, rollout.metadata.name, len(rollout.strategy.steps)):
+        return msgspec.structs.replace(found, problem=messages.analysis_invalid(name, text))
     return msgspec.structs.replace(found, mode=plan.mode, first_step=plan.first_step)
+
+
+def _runs_of(rollout: Rollout, cache: RolloutCache) -> Iterator[AnalysisRun]:
+    metadata = rollout.metadata
+    return (one for one in cache.runs.list(metadata.namespace) if one.spec.rollout == metadata.name)
 
 
 def plan_of(rollout: Rollout, cache: RolloutCache) -> tuple[ReleaseAnalysis, AnalysisPlan] | None:
@@ -85,6 +98,17 @@ def rollouts_of_analysis(analysis: ReleaseAnalysis, cache: RolloutCache) -> list
     ]
 
 
+def unjudged(plan: AnalysisPlan, analysis: ReleaseAnalysis, cache: RolloutCache) -> list[str]:
+    """Why Rollouts that name an analysis would not be judged by it."""
+    users = [cache.rollouts.get(key) for key in rollouts_of_analysis(analysis, cache)]
+    texts = [
+        step_problem(plan, rollout.metadata.name, len(rollout.strategy.steps))
+        for rollout in users
+        if rollout is not None and rollout.steps_known
+    ]
+    return [text for text in texts if text]
+
+
 async def judged_pods(rollout: Rollout, cache: RolloutCache, client: Client) -> tuple[list[Pod], list[Pod]]:
     """The pods that serve: of the new version, and of the stable one. Of groups these are the leaders; in a release in
     place, those of resized groups and those of the others."""
@@ -96,7 +120,8 @@ async def judged_pods(rollout: Rollout, cache: RolloutCache, client: Client) -> 
         both = leaders_by_version(_leaders(cache, Key(namespace, ref.name)), progress.stable_revision)
         canary = _leaders(cache, Key(namespace, progress.canary_name)) if progress.canary_name else list(both.new)
         return canary, list(both.stable)
-    workload = cache.deployments.get(Key(namespace, ref.name))
+    key = Key(namespace, ref.name)
+    workload = cache.stateful_sets.get(key) if ref.is_stateful_set else cache.deployments.get(key)
     if workload is None or workload.spec.selector is None or not progress.revision_key:
         return [], []
     labels = workload.spec.selector.match_labels

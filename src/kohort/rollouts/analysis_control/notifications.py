@@ -56,13 +56,13 @@ class Notifier:
         self._posted: OrderedDict[str, None] = OrderedDict()
         manager.background("release-notifications", self._run)
 
-    def notify(self, rollout: Rollout, event: ReleaseEvent) -> None:
+    def notify(self, rollout: Rollout, event: ReleaseEvent, analysis_text: str) -> None:
         """Returns at once. Without an analysis, or when too many messages wait, nothing is posted."""
         occasion, name = _OCCASIONS.get(event.reason), analysis_name(rollout)
         analysis = self.cache.analyses.get(Key(rollout.metadata.namespace, name)) if occasion and name else None
         if analysis is None or occasion is None:
             return
-        document = cloud_event(rollout, occasion, event)
+        document = cloud_event(rollout, occasion, event, analysis_text)
         if document["id"] in self._posted:
             return
         self._posted[document["id"]] = None
@@ -111,14 +111,14 @@ class Notifier:
         await self.reader.fetch(FetchRequest(message.to.url, headers, body, seconds=_SECONDS))
 
 
-def cloud_event(rollout: Rollout, occasion: NotifyOn, event: ReleaseEvent) -> JsonObject:
-    """One document, as CloudEvents structure it. Its id follows from what happened."""
+def cloud_event(rollout: Rollout, occasion: NotifyOn, event: ReleaseEvent, analysis_text: str) -> JsonObject:
+    """One document, as CloudEvents structure it. Its id follows from what happened. `analysis_text` is what is known of
+    the analysis when the event happens; the status of the Rollout is from before."""
     metadata, progress = rollout.metadata, rollout.status.progress
     release = progress.observed_rollout_id if progress is not None else ""
     step = progress.current_step_index if progress is not None else 0
     attempt = progress.analysis_attempt if progress is not None else 0
     identity = f"{metadata.uid}/{release}/{step}/{attempt}/{event.reason}"
-    analysis = rollout.status.condition(rollout_labels.ANALYSIS_CONDITION)
     return {
         "specversion": "1.0",
         "id": hashlib.sha256(identity.encode()).hexdigest()[:32],
@@ -134,6 +134,6 @@ def cloud_event(rollout: Rollout, occasion: NotifyOn, event: ReleaseEvent) -> Js
             "step": step,
             "reason": event.reason,
             "message": event.message,
-            "analysis": analysis.message if analysis is not None else "",
+            "analysis": analysis_text,
         },
     }

@@ -32,7 +32,7 @@ from kohort.rollouts.analysis_control.judgements import (
     run_key,
 )
 from kohort.rollouts.caches import RolloutCache
-from kohort.rollouts.rollout_types import Rollout
+from kohort.rollouts.rollout_types import Rollout, Step
 from kohort.rollouts.step_analysis import override_of
 from kohort.rules import rollout_labels
 from kohort.rules.go_duration import parse_duration
@@ -179,8 +179,8 @@ class RunController:
         )
 
     def _facts(self, rollout: Rollout) -> StepFacts:
-        found = self.cache.sets.get(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
-        return step_facts(rollout, found.replicas if found is not None else 0)
+        replicas = self.cache.replicas_of(rollout.metadata.namespace, rollout.spec.workload_ref)
+        return step_facts(rollout, replicas or 0)
 
     async def _write(self, run: AnalysisRun, status: RunStatus) -> None:
         """The whole status: what a merge would leave behind is written as it is."""
@@ -220,6 +220,7 @@ def step_facts(rollout: Rollout, replicas: int) -> StepFacts:
     | routes by matches | no: they get different requests |
     | all requests go to the new version | no: the stable one gets none |
     | a release in place that resizes all groups | no: there is no other group |
+    | partition style, every pod has the new version | no: there is no other pod |
     | otherwise | yes |
     """
     progress, steps = rollout.status.progress, rollout.strategy.steps
@@ -229,10 +230,21 @@ def step_facts(rollout: Rollout, replicas: int) -> StepFacts:
         return StepFacts(len(steps))
     if progress is not None and not progress.canary_name and rollout.spec.workload_ref.is_group_set:
         compares = step_arithmetic.planned(step.replicas or 0, replicas) < replicas
+    elif rollout.partitioned and _replaces_all(rollout, step, replicas):
+        compares = False
     else:
         routed = bool(rollout.strategy.traffic_routings)
         compares = not (routed and (step.matches or step.traffic == "100%"))
     return StepFacts(len(steps), compares=compares)
+
+
+def _replaces_all(rollout: Rollout, step: Step, replicas: int) -> bool:
+    """In partition style: no pod of the old version is left at this step, nor after a jump back to it."""
+    in_one_deployment = rollout.spec.workload_ref.is_deployment
+    count = step_arithmetic.planned_in_place if in_one_deployment else step_arithmetic.planned
+    progress = rollout.status.progress
+    reached = progress.replicas if progress is not None else 0
+    return replicas > 0 and max(reached, count(step.replicas or 0, replicas)) >= replicas
 
 
 def unread(found: SourceReading, canary: Iterable[str], *, compares: bool) -> str:

@@ -14,6 +14,7 @@ from kohort.kube.manager import Manager
 from kohort.kube.merge_patch import locked
 from kohort.kube.resources import TRAFFIC_ROUTINGS, Key
 from kohort.objects.json_types import JsonObject
+from kohort.objects.recorded_json import read_recorded
 from kohort.rollouts import messages
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.release_events import recorder
@@ -40,10 +41,7 @@ def traffic_request(routing: TrafficRouting) -> TrafficRequest:
 
 def _grace_times(text: str | None) -> dict[str, str]:
     """Without readable times a grace period begins anew, which is the safe side."""
-    try:
-        return msgspec.json.decode(text or "{}", type=dict[str, str])
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return {}
+    return read_recorded(text or "", dict[str, str]) or {}
 
 
 class TrafficRoutingController:

@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.objects.counted_nouns import counted
 from kohort.rollouts.traffic.model import RouteRef
 
 LOOK_SECONDS: Final = 1.0
@@ -71,6 +72,6 @@ def _text(busy: Mapping[str, float], timeout: float) -> str:
 def _counted(busy: Mapping[str, float]) -> str:
     named = sorted(busy.items(), key=lambda item: (-item[1], item[0]))
     pods = ", ".join(f"{pod}: {count:g}" for pod, count in named[:_NAMED])
-    more = f" and {len(named) - _NAMED} more pods" if len(named) > _NAMED else ""
+    more = f" and {counted(len(named) - _NAMED, 'more pod')}" if len(named) > _NAMED else ""
     total = sum(busy.values())
     return f"{total:g} request{'s' if total != 1 else ''} in flight ({pods}{more})"

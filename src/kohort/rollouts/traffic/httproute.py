@@ -25,6 +25,7 @@ import msgspec
 from kohort.kube.merge_patch import equal, locked, merge_patch
 from kohort.kube.resources import HTTP_ROUTE_VERSIONS, HTTP_ROUTES, Resource
 from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.recorded_json import read_recorded
 from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, TrafficStep
 from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, TrafficPlan, TrafficProblem, Write
@@ -188,12 +189,7 @@ def _cleaned(live: Rules, stable: str, canary: str) -> Rules:
 
 
 def _decoded(text: str | None) -> Rules | None:
-    if text is None:
-        return None
-    try:
-        return msgspec.json.decode(text, type=list[JsonObject])
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return None
+    return None if text is None else read_recorded(text, list[JsonObject])
 
 
 def stripped(rules: Rules, canary: str) -> Rules:

@@ -13,39 +13,27 @@ none that are known; one that takes too long to answer is busy.
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import CONFIG_MAPS
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.analysis.metrics_text import parse
+from kohort.rollouts.analysis.http_fetch import Fetch, FetchError, FetchRequest, FetchTimeout
+from kohort.rollouts.analysis.metrics_text import parse_in_turns
+from kohort.rules.gateway_metrics import ADDRESS_KEY, CONFIG_MAP, IN_FLIGHT, NAMESPACE
 from kohort.rules.pod_addresses import can_be_of_pod
-
-if TYPE_CHECKING:
-    from aiohttp import ClientSession
 
 ANNOTATION: Final = "kohort.dev/in-flight-metric"
 KNOWN_SERIES: Final = ("vllm:num_requests_running", "sglang:num_running_reqs")
-GATEWAY_SERIES: Final = "kohort_gateway_requests_in_flight"
-GATEWAY_NAMESPACE: Final = "kohort-system"
-GATEWAY_CONFIG_MAP: Final = "kohort-gateway"
-GATEWAY_ADDRESS: Final = "metricsAddress"
-MAX_BYTES: Final = 1 << 20
-TIMEOUT_SECONDS: Final = 2.0
 _AT_ONCE: Final = 16
 
 
 class InFlightReader:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, fetch: Fetch) -> None:
         self._client = client
-        self._session: ClientSession | None = None
-
-    async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        self._fetch = fetch
 
     async def read(self, namespace: str, pods: Sequence[JsonObject], service: JsonObject) -> dict[str, float]:
         """By name of the pod; those of which nothing is known are missing."""
@@ -63,18 +51,18 @@ class InFlightReader:
 
     async def _of_gateway(self, namespace: str, pods: set[str]) -> dict[str, float]:
         try:
-            config: JsonObject | None = await self._client.find(CONFIG_MAPS, GATEWAY_CONFIG_MAP, GATEWAY_NAMESPACE)
+            config: JsonObject | None = await self._client.find(CONFIG_MAPS, CONFIG_MAP, NAMESPACE)
         except ApiError:
             return {}
-        url = str(((config or {}).get("data") or {}).get(GATEWAY_ADDRESS, ""))
+        url = str(((config or {}).get("data") or {}).get(ADDRESS_KEY, ""))
         if not _is_loopback(url):
             return {}
         try:
-            text = await self._fetch(url)
-        except (OSError, TimeoutError):
+            text = (await self._fetch(FetchRequest(url, trusted=True))).decode("utf-8", "replace")
+        except FetchError:
             return {}
         found: dict[str, float] = {}
-        for series in parse(text, {GATEWAY_SERIES}).series:
+        for series in (await parse_in_turns(text, {IN_FLIGHT})).series:
             name = series.labels.get("pod", "")
             if series.labels.get("namespace") == namespace and name in pods:
                 found[name] = found.get(name, 0.0) + series.value
@@ -87,31 +75,12 @@ class InFlightReader:
             return None
         host = f"[{address}]" if ":" in address else address
         try:
-            text = await self._fetch(f"http://{host}:{port}/metrics")
-        except TimeoutError:
+            answer = await self._fetch(FetchRequest(f"http://{host}:{port}/metrics", pod=True))
+        except FetchTimeout:
             return 1.0
-        except OSError:
+        except FetchError:
             return None
-        return in_flight(text, series_names(pod))
-
-    async def _fetch(self, url: str) -> str:
-        """Raises OSError, and TimeoutError if something is there that does not answer in time."""
-        import aiohttp
-
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, connector=aiohttp.TCPConnector(force_close=True)
-            )
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS, sock_connect=TIMEOUT_SECONDS / 2)
-        try:
-            async with self._session.get(url, allow_redirects=False, timeout=timeout) as answer:
-                if answer.status != 200:
-                    return ""
-                return (await answer.content.read(MAX_BYTES)).decode("utf-8", "replace")
-        except aiohttp.ConnectionTimeoutError as problem:
-            raise OSError(str(problem)) from None
-        except aiohttp.ClientError as problem:
-            raise OSError(str(problem)) from None
+        return await in_flight(answer.decode("utf-8", "replace"), series_names(pod))
 
 
 def series_names(pod: JsonObject) -> tuple[str, ...]:
@@ -119,13 +88,9 @@ def series_names(pod: JsonObject) -> tuple[str, ...]:
     return (named,) if named else KNOWN_SERIES
 
 
-def in_flight(text: str, names: Iterable[str]) -> float | None:
-    """The sum of all series of these names; None if there is none.
-
-    >>> in_flight('vllm:num_requests_running{model_name="m"} 3.0\\n', KNOWN_SERIES), in_flight("other 1", KNOWN_SERIES)
-    (3.0, None)
-    """
-    found = parse(text, set(names)).series
+async def in_flight(text: str, names: Iterable[str]) -> float | None:
+    """The sum of all series of these names; None if there is none."""
+    found = (await parse_in_turns(text, set(names))).series
     return sum(series.value for series in found) if found else None
 
 

@@ -34,12 +34,12 @@ from kohort.rollouts.traffic.pending_writes import (
     is_going,
     refuse_foreign,
 )
+from kohort.rules.nginx_annotations import CANARY, COOKIE, HEADER, HEADER_PATTERN, HEADER_VALUE, WEIGHT
+from kohort.rules.nginx_annotations import PREFIX as NGINX
 
-NGINX: Final = "nginx.ingress.kubernetes.io/"
 ALB: Final = "alb.ingress.kubernetes.io/"
 MSE: Final = "mse.ingress.kubernetes.io/"
-_COOKIE: Final = "canary-by-cookie"
-_RULES: Final = (_COOKIE, "canary-by-header", "canary-by-header-pattern", "canary-by-header-value", "canary-weight")
+_RULES: Final = (COOKIE, HEADER, HEADER_PATTERN, HEADER_VALUE, WEIGHT)
 _QUERIES: Final = ("canary-by-query", "canary-by-query-pattern", "canary-by-query-value")
 REGULAR: Final = "RegularExpression"
 
@@ -51,9 +51,9 @@ ClassRule = Callable[[Mapping[str, str], TrafficStep], Annotations]
 def _common(prefix: str, annotations: Mapping[str, str], step: TrafficStep, *, headers_needed: str = "") -> Annotations:
     cleared = {prefix + key for key in _RULES}
     result = {key: value for key, value in annotations.items() if key not in cleared}
-    result[prefix + "canary"] = "true"
+    result[prefix + CANARY] = "true"
     if step.weight is not None:
-        result[prefix + "canary-weight"] = str(step.weight)
+        result[prefix + WEIGHT] = str(step.weight)
     for number, match in enumerate(step.matches):
         if match.headers:
             result.update(_header(prefix, match.headers[0]))
@@ -66,10 +66,10 @@ def _common(prefix: str, annotations: Mapping[str, str], step: TrafficStep, *, h
 
 
 def _header(prefix: str, header: HeaderMatch) -> Annotations:
-    if header.name == _COOKIE:
-        return {prefix + _COOKIE: header.value}
-    kind = "pattern" if header.type == REGULAR else "value"
-    return {prefix + "canary-by-header": header.name, f"{prefix}canary-by-header-{kind}": header.value}
+    if header.name == COOKIE:
+        return {prefix + COOKIE: header.value}
+    kind = HEADER_PATTERN if header.type == REGULAR else HEADER_VALUE
+    return {prefix + HEADER: header.name, prefix + kind: header.value}
 
 
 def nginx(annotations: Mapping[str, str], step: TrafficStep) -> Annotations:

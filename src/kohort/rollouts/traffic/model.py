@@ -219,13 +219,13 @@ class Traffic(Protocol):
 
     async def route_all_to_new(self, request: TrafficRequest) -> ActionResult:
         """Route everything to the canary Service: no matches, weight 100. Waits for the grace period after a change,
-        then for requests that are in flight to stable pods. An object that no longer exists is no obstacle."""
+        then for requests that are in flight to stable pods. An object that no longer exists is not an obstacle."""
         ...
 
     async def route_all_to_stable(self, request: TrafficRequest) -> ActionResult:
         """Put the routes back as they were before the release, byte for byte: delete the canary Ingress, restore the
         HTTPRoute and custom objects. Waits for the grace period after a change, then for requests that are in flight to
-        canary pods. An object that no longer exists is no obstacle."""
+        canary pods. An object that no longer exists is not an obstacle."""
         ...
 
     async def unpin_stable(self, request: TrafficRequest) -> ActionResult:

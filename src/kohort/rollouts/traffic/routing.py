@@ -25,9 +25,9 @@ from kohort.kube.resources import (
     SERVICES,
     Key,
 )
-from kohort.objects.json_types import Json
 from kohort.rollouts import messages
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
+from kohort.rollouts.analysis.http_fetch import Fetch, HttpFetch
 from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.traffic import httproute, ingress, services
 from kohort.rollouts.traffic.annotations import CONFIGURATION, CONFIGURATION_NAMESPACE
@@ -77,7 +77,7 @@ Planner = Callable[[RouteRef], Awaitable[TrafficPlan]]
 
 def _returning_problems(
     operation: Callable[P, Awaitable[ActionResult]],
-) -> Callable[P, Coroutine[Json, Json, ActionResult]]:
+) -> Callable[P, Coroutine[object, None, ActionResult]]:
     """Turn what went wrong into a result. Conflicts and lost connections stay exceptions: the caller tries again."""
 
     async def guarded(*given: P.args, **named: P.kwargs) -> ActionResult:
@@ -106,19 +106,21 @@ class ClusterTraffic:
         *,
         sandbox: Sandbox | None = None,
         configuration: Key = SCRIPTS,
+        fetch: Fetch | None = None,
     ) -> None:
-        """`configuration` is the ConfigMap with scripts of the user."""
+        """`configuration` is the ConfigMap with scripts of the user, `fetch` how metrics of pods are read."""
         self.client = client
         self._lookup = ClusterLookup(client)
         self.sandbox = sandbox or Sandbox()
         scripts = UserScripts(client, configuration)
         self._classes = IngressClasses(self.sandbox, scripts)
         self._custom = CustomNetworkObjects(client, self.sandbox, scripts)
-        self._in_flight = InFlightReader(client)
+        self._http = HttpFetch()
+        self._in_flight = InFlightReader(client, fetch or self._http)
 
     async def close(self) -> None:
         await self.sandbox.close()
-        await self._in_flight.close()
+        await self._http.close()
 
     # The operations
 

@@ -28,7 +28,7 @@ from kohort.rollouts.traffic.pending_writes import (
     refuse_foreign,
 )
 from kohort.rules import group_labels
-from kohort.rules.rollout_labels import ADDED_SELECTOR
+from kohort.rules.rollout_labels import ADDED_SELECTOR, SERVES
 
 _PER_SERVICE = ("clusterIP", "clusterIPs", "externalIPs", "ipFamilyPolicy", "ipFamilies", "loadBalancerIP")
 _OF_LOAD_BALANCERS = (
@@ -133,7 +133,7 @@ def pin_of(service: JsonObject) -> _Pin | None:
 
 def unpinned_selector(service: JsonObject) -> dict[str, str]:
     """The selector as the user wrote it."""
-    selector = dict(service["spec"].get("selector") or {})
+    selector = {key: value for key, value in (service["spec"].get("selector") or {}).items() if key != SERVES}
     pin = pin_of(service)
     if pin is None or selector.get(pin.key) != pin.value:
         return selector
@@ -173,7 +173,7 @@ def plan_unpin(service: JsonObject | None, selectors: Selectors) -> TrafficPlan:
     if service is None:
         return NOTHING_TO_DO
     metadata, selector = service["metadata"], service["spec"].get("selector") or {}
-    original = unpinned_selector(service)
+    original = unpinned_selector(service) | _only(selector, SERVES)
     key = selectors.revision_key
     annotated = ADDED_SELECTOR in (metadata.get("annotations") or {})
     if not annotated and key and selectors.stable_revision and selector.get(key) == selectors.stable_revision:

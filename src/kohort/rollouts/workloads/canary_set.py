@@ -8,6 +8,7 @@ import copy
 import hashlib
 from typing import Final
 
+from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.rollout_types import BatchRelease, PatchMetadata
@@ -59,8 +60,8 @@ def canary_set(stable: GroupSet, release: BatchRelease, control_info: str, salt:
         if key in _COPIED_ANNOTATIONS or key.startswith("kueue.x-k8s.io/")
     }
     return {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
+        "apiVersion": LEADER_WORKER_SETS.api_version,
+        "kind": LEADER_WORKER_SETS.kind,
         "metadata": {
             "name": canary_name(metadata.name, release.metadata.uid, stable.fingerprint, salt),
             "namespace": metadata.namespace,

@@ -5,21 +5,21 @@ from kohort.kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Key
 from kohort.objects import int_or_string
 from kohort.objects.apps import Deployment, ReplicaSet
 from kohort.objects.core import Pod
+from kohort.objects.counted_nouns import counted, counted_of
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import find_condition
 from kohort.rollouts import messages, step_arithmetic
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.workloads import deployment_hold, partitioned_deployment, serving_pods
-from kohort.rollouts.workloads.batch_labels import assign
 from kohort.rollouts.workloads.model import ReplicaCounts, Workload
 from kohort.rollouts.workloads.workload_control import (
     WorkloadControl,
-    batch_label,
     control_info,
     is_blue_green,
     is_owned_by,
     is_partition,
+    may_shrink,
     release_id,
 )
 from kohort.rules import rollout_labels
@@ -67,7 +67,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
         in_progress = rollout_labels.IN_PROGRESSING in metadata.annotations
         noted = metadata.labels.get(rollout_labels.STABLE_REVISION, "") if in_progress else ""
         stable_hash = noted or (_hash(live[0]) if live else "")
-        if rollout.partitioned and noted and noted not in map(_hash, live):
+        if rollout.partitioned and noted and noted not in map(_hash, live) and not self._is_back(stable, noted):
             # A release that had replaced every pod was superseded: what serves now is the version in between.
             others = [one for one in live if not same_pod_template(one.spec.template, stable.spec.template)]
             stable_hash = _hash(others[0]) if others else noted
@@ -90,6 +90,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             rollout_id=release_id(stable),
             canary_name=canary_name,
             extra_workload=not _in_one(rollout),
+            keeps_one_old=_in_one(rollout),
             canary_lost=lost,
             serving=serving_pods.of_deployment(stable),
         )
@@ -124,8 +125,11 @@ class DeploymentControl(WorkloadControl[Deployment]):
 
     def planned(self, release: BatchRelease, batch: int, replicas: int) -> int:
         batches = release.plan.batches
-        if batch >= len(batches) or rollout_labels.WITHDRAWN in release.metadata.annotations:
+        annotations = release.metadata.annotations
+        if batch >= len(batches) or rollout_labels.WITHDRAWN in annotations:
             return 0
+        if rollout_labels.FULL_CAPACITY in annotations and not _shares_deployment(release):
+            return replicas
         count = step_arithmetic.planned_in_place if _shares_deployment(release) else step_arithmetic.planned
         return count(batches[batch].canary_replicas, replicas)
 
@@ -243,17 +247,20 @@ class DeploymentControl(WorkloadControl[Deployment]):
         return Waiting(f"{stable.metadata.name} is prepared for both versions")
 
     async def _move_partition(self, stable: Deployment, release: BatchRelease, desired: int) -> ActionResult:
-        """It only grows, unless the new version was not ready in time and goes."""
+        """It only grows, unless the new version is withdrawn, or the user wants fewer after a jump back."""
         strategy = partitioned_deployment.read_strategy(stable)
         if strategy is None:
             return await self.initialize(release)
         withdrawn = rollout_labels.WITHDRAWN in release.metadata.annotations
+        shrinks = may_shrink(release)
         reached = partitioned_deployment.expected_new(strategy, self.size(stable))
-        if not strategy.paused and (reached == 0 if withdrawn else reached >= desired):
-            return DONE
+        if not strategy.paused and (reached == desired if shrinks else reached >= desired):
+            left = self.counts(release, desired).updated - desired
+            still = f"{stable.metadata.name}: {counted(left, 'pod')} still to go back"
+            return Waiting(still) if shrinks and left > 0 else DONE
         wanted = 0 if withdrawn else release.plan.batches[release.status.canary_status.current_batch].canary_replicas
         await self.patch(stable, partitioned_deployment.partition_patch(strategy, wanted))
-        return Waiting(f"{stable.metadata.name} gives {desired} pods the new version")
+        return Waiting(f"{stable.metadata.name} gives {counted(desired, 'pod')} the new version")
 
     async def upgrade(self, release: BatchRelease, desired: int) -> ActionResult:
         stable = self.stable(release)
@@ -279,20 +286,17 @@ class DeploymentControl(WorkloadControl[Deployment]):
                 return DONE
         strategy = {"rollingUpdate": {"maxSurge": wanted, "maxUnavailable": 0}}
         await self.patch(stable, {"spec": {"paused": False, "strategy": strategy}})
-        return Waiting(f"{stable.metadata.name} starts {desired} pods of the new version")
+        return Waiting(f"{stable.metadata.name} starts {counted(desired, 'pod')} of the new version")
 
     async def label_batches(self, release: BatchRelease, batch: int) -> None:
-        name, replicas, value = release.plan.rollout_id, self.replicas(release), self._new_hash(release)
-        if not name or replicas is None or not value:
+        value = self._new_hash(release)
+        if not value or not release.plan.rollout_id:
             return
         listed = await self.client.list(
             PODS, release.metadata.namespace, type=Pod, label_selector=f"{rollout_labels.TEMPLATE_HASH}={value}"
         )
-        pods = {one.metadata.name: one for one in listed.items if not one.metadata.deleting}
-        known = {pod: batch_label(pods[pod].metadata.labels, name) for pod in sorted(pods)}
-        planned = [self.planned(release, number, replicas) for number in range(batch + 1)]
-        for pod, batch_number in assign(known, planned).items():
-            await self.label_pod(pods[pod], name, batch_number)
+        pods = sorted(listed.items, key=lambda pod: pod.metadata.name)
+        await self.label_pods_of_batches(release, pods, batch)
 
     def _new_hash(self, release: BatchRelease) -> str:
         if _shares_deployment(release):
@@ -332,7 +336,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
         if not self.is_seen_by_its_controller(stable):
             return f"{name} has not been looked at by its controller yet"
         if status.replicas != status.updated_replicas or status.updated_replicas < replicas:
-            return f"{name}: {status.updated_replicas} of {status.replicas} pods have the new version"
+            return f"{name}: {counted_of(status.updated_replicas, status.replicas, 'pod')} with the new version"
         if status.available_replicas + deployment_hold.unavailable(stable) < replicas:
             return f"{name}: {status.available_replicas}/{replicas} pods available at the new version"
         return ""

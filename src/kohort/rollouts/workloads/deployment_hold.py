@@ -14,12 +14,14 @@ import msgspec
 
 from kohort.objects import int_or_string
 from kohort.objects.apps import Deployment, ReplicaSet
-from kohort.objects.json_types import JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
+from kohort.objects.recorded_json import read_recorded
 from kohort.rollouts.go_hashes import fingerprint
 from kohort.rollouts.rollout_types import BatchRelease, PatchMetadata
 from kohort.rollouts.template_hash import template_hash
 from kohort.rollouts.workloads.partitioned_deployment import keep_partitioned
+from kohort.rollouts.workloads.release_marks import keep_marks
 from kohort.rules import rollout_labels
 from kohort.rules.canonical_form import without_nulls
 from kohort.rules.pod_template import pod_template_content, same_pod_template
@@ -102,12 +104,7 @@ def keep_held(new: JsonObject, old: JsonObject) -> JsonObject:
     """An update of a held Deployment. In blue-green the release itself un-pauses it, until another template comes."""
     result = copy.deepcopy(new)
     metadata, before = result["metadata"], old["metadata"]
-    kept = (("labels", _OUR_LABELS + _PARTITION_LABELS), ("annotations", _OUR_ANNOTATIONS + _PARTITION_ANNOTATIONS))
-    for part, names in kept:
-        known, given = before.get(part) or {}, metadata.get(part) or {}
-        missing = {name: known[name] for name in names if name in known and name not in given}
-        if missing:
-            metadata[part] = {**given, **missing}
+    keep_marks(metadata, before, _OUR_LABELS + _PARTITION_LABELS, _OUR_ANNOTATIONS + _PARTITION_ANNOTATIONS)
     in_place = rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY in (metadata.get("annotations") or {})
     changed = not same_pod_template(new["spec"]["template"], old["spec"]["template"])
     if rollout_labels.PARTITION_STRATEGY in (metadata.get("annotations") or {}):
@@ -164,10 +161,7 @@ def saved_settings(deployment: Deployment) -> JsonObject:
 
 def read_settings(deployment: Deployment) -> JsonObject:
     text = deployment.metadata.annotations.get(rollout_labels.ORIGINAL_DEPLOYMENT_STRATEGY, "")
-    try:
-        found = msgspec.json.decode(text or "{}", type=dict[str, int | str | None])
-    except msgspec.DecodeError:
-        found = {}
+    found = read_recorded(text, dict[str, int | str | None]) or {}
     return {name: _SAVED_DEFAULTS[name] if found.get(name) is None else found[name] for name in _SAVED_DEFAULTS}
 
 
@@ -213,10 +207,7 @@ def release_hold_patch(deployment: Deployment, token: str, *, paused: bool = Fal
 
 def _before_partitions(text: str) -> JsonObject:
     """Partition style keeps a Deployment paused in `Recreate`: to un-pause it so would end all its pods at once."""
-    try:
-        rolling = msgspec.json.decode(text, type=JsonObject).get("rollingUpdate") or {}
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        rolling = {}
+    rolling = (read_recorded(text, dict[str, Json]) or {}).get("rollingUpdate") or {}
     limits = {name: rolling.get(name, _SAVED_DEFAULTS[name]) for name in ("maxSurge", "maxUnavailable")}
     return {"type": "RollingUpdate", "rollingUpdate": limits}
 

@@ -10,6 +10,7 @@ from typing import Final
 from kohort.kube.errors import AlreadyExists
 from kohort.kube.resources import LEADER_WORKER_SETS, Key
 from kohort.objects.core import Pod
+from kohort.objects.counted_nouns import counted, counted_of
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts import messages, step_arithmetic
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
@@ -144,7 +145,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         ready = min(canary.status.ready_replicas, ready_groups(pods, canary.size))
         text = readiness_text(ready, desired, pods)
         if waiting := unschedulable(pods):
-            text += f"; {waiting} groups unschedulable"
+            text += f"; {counted(waiting, 'group')} unschedulable"
         return ReplicaCounts(canary.status.replicas, ready, observed=canary.observed, text=text)
 
     def _counts_in_place(self, stable: GroupSet, desired: int) -> ReplicaCounts:
@@ -152,8 +153,8 @@ class GroupControl(WorkloadControl[GroupSet]):
             left = self._groups_not_stable(stable)
             return ReplicaCounts(left, 0, observed=stable.observed, text=in_place_release.text_of_return(left, stable))
         key = key_of(stable)
-        found = in_place_release.resized_groups(self.cache.pods_of(key), stable.size, self.cache.live_hash(key))
-        text = in_place_release.progress_text(found.ready, desired, stable)
+        found = in_place_release.resized_groups(self.cache.pods_of(key), stable, self.cache.live_hash(key))
+        text = in_place_release.progress_text(found, desired, stable)
         return ReplicaCounts(found.updated, found.ready, observed=stable.observed, text=text)
 
     def _groups_not_stable(self, stable: GroupSet) -> int:
@@ -251,7 +252,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         if stable.step_partition == partition and not in_place_release.is_withdrawn(stable):
             return DONE
         await self.patch(stable, in_place_release.move_partition(stable, partition, token))
-        return Waiting(f"{name}: {desired} of {stable.replicas} groups are resized in place")
+        return Waiting(f"{name}: {counted_of(desired, stable.replicas, 'group')} to be resized in place")
 
     async def label_batches(self, release: BatchRelease, batch: int) -> None:
         stable, replicas = self.stable(release), self.replicas(release)

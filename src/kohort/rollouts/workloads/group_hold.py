@@ -18,6 +18,7 @@ import msgspec
 from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
+from kohort.objects.recorded_json import read_recorded
 from kohort.rollouts.group_set import (
     HELD_PARTITION,
     GroupSet,
@@ -27,6 +28,7 @@ from kohort.rollouts.group_set import (
     rolling_configuration,
     step_partition,
 )
+from kohort.rollouts.workloads.release_marks import keep_marks
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_template import revision_fingerprint, same_revision, with_default_template
 from kohort.rules.resource_outline import resource_outline
@@ -73,10 +75,7 @@ def original_strategy(spec: JsonObject) -> JsonObject:
 def saved_strategy(metadata: ObjectMeta) -> JsonObject:
     """What was saved; a text that cannot be read is as if nothing had been there."""
     text = metadata.annotations.get(rollout_labels.ORIGINAL_LWS_STRATEGY, "")
-    try:
-        found = msgspec.json.decode(text or "{}", type=dict[str, int | str | None])
-    except msgspec.DecodeError:
-        found = {}
+    found = read_recorded(text, dict[str, int | str | None]) or {}
     return {name: found.get(name) for name in _FIELDS}
 
 
@@ -116,7 +115,7 @@ def hold(new: JsonObject, old: JsonObject, rollout: str, stable_revision: str) -
 def keep_held(new: JsonObject, old: JsonObject) -> JsonObject:
     """An update of a held set: ours stays on, what the user wrote of the strategy goes to the annotation."""
     result = copy.deepcopy(new)
-    _copy_back(result["metadata"], old["metadata"])
+    keep_marks(result["metadata"], old["metadata"], _OUR_LABELS, _OUR_ANNOTATIONS)
     before, wanted = rolling_configuration(old["spec"]), rolling_configuration(new["spec"])
     saved = saved_strategy(msgspec.convert(result["metadata"], ObjectMeta))
     edited = {name: wanted.get(name) for name in _FIELDS if wanted.get(name) != before.get(name)}
@@ -147,7 +146,7 @@ def _kept_partition(new: JsonObject, old: JsonObject) -> int:
 def keep_promoting(new: JsonObject, old: JsonObject) -> JsonObject:
     """An update while the set rolls to its new version: the notes that the promotion needs stay."""
     result = copy.deepcopy(new)
-    _copy_back(result["metadata"], old["metadata"])
+    keep_marks(result["metadata"], old["metadata"], _OUR_LABELS, _OUR_ANNOTATIONS)
     return result
 
 
@@ -160,15 +159,6 @@ def without_stale_strategy(new: JsonObject) -> JsonObject:
     stale = (rollout_labels.ORIGINAL_LWS_STRATEGY, *_OF_RELEASES_IN_PLACE)
     rest = {name: value for name, value in annotations.items() if name not in stale}
     return {**new, "metadata": {**new["metadata"], "annotations": rest}}
-
-
-def _copy_back(metadata: JsonObject, before: JsonObject) -> None:
-    for part, names in (("labels", _OUR_LABELS), ("annotations", _OUR_ANNOTATIONS)):
-        known = before.get(part) or {}
-        given = metadata.get(part) or {}
-        missing = {name: known[name] for name in names if name in known and name not in given}
-        if missing:
-            metadata[part] = {**given, **missing}
 
 
 # Patches of the controllers

@@ -8,17 +8,19 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from kohort.objects.core import Pod
+from kohort.objects.counted_nouns import counted
 from kohort.objects.meta import find_condition
 from kohort.objects.unready_reason import why_not_ready
-from kohort.rules.group_identity import group_index, worker_index
+from kohort.rules.group_identity import group_index, has_place_in_group, worker_index
 from kohort.rules.group_state import pod_is_ready, pods_are_ready
 
 
 def groups_of(pods: Iterable[Pod]) -> dict[int, list[Pod]]:
+    """By index. Pods that only carry the labels of a group are in none."""
     found: dict[int, list[Pod]] = defaultdict(list)
     for pod in pods:
-        index = group_index(pod.metadata.labels)
-        if index is not None and not pod.metadata.deleting:
+        metadata, index = pod.metadata, group_index(pod.metadata.labels)
+        if index is not None and not metadata.deleting and has_place_in_group(metadata.name, metadata.labels):
             found[index].append(pod)
     return found
 
@@ -32,7 +34,7 @@ def readiness_text(ready: int, wanted: int, pods: Iterable[Pod], unit: str = "gr
     members = [pod for pod in pods if not pod.metadata.deleting]
     text = f"{ready}/{wanted} {unit} ready"
     if unit == "groups":
-        text += f" ({len(members)} pods)"
+        text += f" ({counted(len(members), 'pod')})"
     obstacle = first_obstacle(members)
     return f"{text}, {obstacle}" if obstacle and ready < wanted else text
 

@@ -25,17 +25,23 @@ from typing import Final
 import msgspec
 
 from kohort.objects.core import Pod
+from kohort.objects.counted_nouns import counted
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.group_set import HELD_PARTITION, GroupSet
 from kohort.rollouts.workloads.group_hold import held_values, saved_strategy
 from kohort.rollouts.workloads.group_readiness import groups_of
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_identity import is_leader
-from kohort.rules.group_state import pods_are_ready
+from kohort.rules.group_state import RestartState, pods_are_ready
+from kohort.rules.recorded_restarts import failed_groups, leader_identities
 
 REMARK: Final = (
     "groups are resized in place: no canary set is made, traffic weights and matches of the steps do nothing"
 )
+_FAILED: Final = {
+    RestartState.HELD: "is held, after it used up its budget of restarts",
+    RestartState.DUE: "has failed, and waits to be restarted",
+}
 
 
 def step_partition(replicas: int, desired: int) -> int:
@@ -55,12 +61,22 @@ class ResizedGroups(msgspec.Struct, frozen=True):
     updated: int
     ready: int
     """Those of them that are ready."""
+    failed: Mapping[int, RestartState] = {}
+    """Those that are held or wait to be recreated, by index: they are not ready, whatever their pods show."""
 
 
-def resized_groups(pods: Iterable[Pod], size: int, revision: str) -> ResizedGroups:
+def resized_groups(pods: Iterable[Pod], group_set: GroupSet, revision: str) -> ResizedGroups:
     """The groups that have the resources of a revision."""
-    updated = [members for members in groups_of(pods).values() if _revision_of(members) == revision]
-    return ResizedGroups(len(updated), sum(pods_are_ready(members, size) for members in updated))
+    updated = {index: members for index, members in groups_of(pods).items() if _revision_of(members) == revision}
+    found = ((index, _leader_of(members)) for index, members in updated.items())
+    failed = failed_groups(
+        group_set.status.restarts,
+        group_set.metadata.annotations,
+        leader_identities({index: leader for index, leader in found if leader is not None}),
+        has_budget=group_set.has_restart_budget,
+    )
+    ready = [index for index, members in updated.items() if pods_are_ready(members, group_set.size)]
+    return ResizedGroups(len(updated), sum(index not in failed for index in ready), failed)
 
 
 def groups_of_other_revisions(pods: Iterable[Pod], revision: str) -> int:
@@ -68,8 +84,12 @@ def groups_of_other_revisions(pods: Iterable[Pod], revision: str) -> int:
     return sum(_revision_of(members) not in ("", revision) for members in groups_of(pods).values())
 
 
+def _leader_of(members: Iterable[Pod]) -> Pod | None:
+    return next((pod for pod in members if is_leader(pod.metadata.labels)), None)
+
+
 def _revision_of(members: Iterable[Pod]) -> str:
-    leader = next((pod for pod in members if is_leader(pod.metadata.labels)), None)
+    leader = _leader_of(members)
     return leader.metadata.labels.get(group_labels.REVISION, "") if leader is not None else ""
 
 
@@ -80,19 +100,27 @@ class LeadersByVersion(msgspec.Struct, frozen=True):
 
 def leaders_by_version(pods: Iterable[Pod], stable_revision: str) -> LeadersByVersion:
     """The leaders of resized groups, and those of the others."""
-    leaders = [pod for pod in pods if is_leader(pod.metadata.labels) and not pod.metadata.deleting]
-    stable = [pod for pod in leaders if pod.metadata.labels.get(group_labels.REVISION, "") == stable_revision]
-    return LeadersByVersion(tuple(pod for pod in leaders if pod not in stable), tuple(stable))
+    new, stable = list[Pod](), list[Pod]()
+    for pod in pods:
+        if is_leader(pod.metadata.labels) and not pod.metadata.deleting:
+            carried = pod.metadata.labels.get(group_labels.REVISION, "")
+            (stable if carried == stable_revision else new).append(pod)
+    return LeadersByVersion(tuple(new), tuple(stable))
 
 
-def progress_text(ready: int, desired: int, group_set: GroupSet) -> str:
-    """How far a step is, and what the set's controller says about the group it waits for."""
-    text = f"{ready}/{desired} groups resized in place"
-    return f"{text}{_detail(group_set)}" if ready < desired else text
+def progress_text(found: ResizedGroups, desired: int, group_set: GroupSet) -> str:
+    """How far a step is, and what it waits for: a group that failed after its resize, or what the set's controller
+    says."""
+    text = f"{found.ready}/{desired} groups resized in place"
+    if found.ready >= desired:
+        return text
+    for index, state in sorted(found.failed.items()):
+        return f"{text}: group {index} {_FAILED[state]}"
+    return f"{text}{_detail(group_set)}"
 
 
 def text_of_return(left: int, group_set: GroupSet) -> str:
-    text = f"{group_set.metadata.name}: {left} groups do not have their former resources yet"
+    text = f"{group_set.metadata.name}: {counted(left, 'group')} without the former resources yet"
     return f"{text}{_detail(group_set)}"
 
 

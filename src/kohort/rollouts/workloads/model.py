@@ -50,6 +50,8 @@ class Workload(msgspec.Struct, frozen=True):
     """Selector keys of a canary Service besides the revision."""
     extra_workload: bool = True
     """The new version lives in a workload of its own, so the stable one is whole until promotion."""
+    keeps_one_old: bool = False
+    """Of several replicas, only a step of exactly "100%" may give all of them the new version."""
     in_place: bool = False
     """What is released are resources alone, and running groups get them: there is neither a canary nor traffic to
     move."""
@@ -150,3 +152,7 @@ class WorkloadOperations(Protocol):
     def canary_gone(self, rollout: Rollout) -> bool:
         """No pod of the new version is left that a Service without pin could reach."""
         ...
+
+
+Controls = Mapping[tuple[str, str], WorkloadOperations]
+"""By group and kind of the workload."""

@@ -19,17 +19,19 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects import int_or_string
+from kohort.objects import int_or_string, well_known_names
 from kohort.objects.apps import Deployment, ReplicaSet
-from kohort.objects.json_types import JsonObject
+from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.recorded_json import read_recorded
 from kohort.objects.view import View
 from kohort.rollouts import step_arithmetic
 from kohort.rollouts.template_hash import template_hash
 from kohort.rules import rollout_labels
+from kohort.rules.group_identity import parse_index
 
-REVISION: Final = "deployment.kubernetes.io/revision"
-_DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
-_MOST: Final = "deployment.kubernetes.io/max-replicas"
+REVISION: Final = well_known_names.DEPLOYMENT_REVISION
+_DESIRED: Final = well_known_names.DESIRED_REPLICAS
+_MOST: Final = well_known_names.MAX_REPLICAS
 _DEFAULT_LIMIT: Final = "25%"
 
 
@@ -61,11 +63,8 @@ def read_strategy(deployment: Deployment) -> PartitionStrategy | None:
     if not labelled and rollout_labels.CONTROL_INFO not in metadata.annotations:
         return None
     text = metadata.annotations.get(rollout_labels.PARTITION_STRATEGY, "")
-    try:
-        found = msgspec.json.decode(text, type=PartitionStrategy)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return None
-    return found if found.rolling_style.lower() in ("", "partition") else None
+    found = read_recorded(text, PartitionStrategy)
+    return found if found is not None and found.rolling_style.lower() in ("", "partition") else None
 
 
 def expected_new(strategy: PartitionStrategy, replicas: int) -> int:
@@ -141,10 +140,7 @@ def keep_partitioned(document: JsonObject, *, changed: bool) -> JsonObject:
     result = copy.deepcopy(document)
     given: JsonObject = result["spec"].get("strategy") or {}
     annotations = result["metadata"]["annotations"]
-    try:
-        strategy: JsonObject = msgspec.json.decode(annotations[rollout_labels.PARTITION_STRATEGY], type=JsonObject)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        strategy = {}
+    strategy: JsonObject = read_recorded(annotations[rollout_labels.PARTITION_STRATEGY], dict[str, Json]) or {}
     if given.get("type") != "Recreate" and given.get("rollingUpdate"):
         strategy["rollingUpdate"] = given["rollingUpdate"]
     if changed:
@@ -204,5 +200,4 @@ def scale_patch(deployment: Deployment, size: int) -> JsonObject:
 
 
 def _revision(replica_set: ReplicaSet) -> int:
-    text = replica_set.metadata.annotations.get(REVISION, "0")
-    return int(text) if text.isdigit() else 0
+    return parse_index(replica_set.metadata.annotations.get(REVISION)) or 0

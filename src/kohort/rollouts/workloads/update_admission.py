@@ -16,12 +16,15 @@ from collections.abc import Callable
 
 import msgspec
 
+from kohort.objects.apps import StatefulSet
+from kohort.objects.counted_nouns import counted_of
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.group_set import HELD_PARTITION, GroupSet, is_released_in_place, is_stable_template
 from kohort.rollouts.rollout_types import Rollout
-from kohort.rollouts.workloads import deployment_hold, group_hold
-from kohort.rules import rollout_labels
+from kohort.rollouts.workloads import deployment_hold, group_hold, stateful_set_hold
+from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_template import same_revision, with_default_template
+from kohort.rules.pod_template import same_pod_template
 
 
 class AdmissionDecision(msgspec.Struct, frozen=True):
@@ -138,10 +141,13 @@ def _held_set(
 ) -> AdmissionDecision:
     obstacle = _obstacle(new, stored, context)
     if obstacle:
-        return AdmissionDecision(
-            new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",)
-        )
+        return _not_controlled(new, obstacle)
     return AdmissionDecision(group_hold.hold(new, old, rollout, context.live_revision))
+
+
+def _not_controlled(new: JsonObject, obstacle: str) -> AdmissionDecision:
+    text = f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps"
+    return AdmissionDecision(new, (text,))
 
 
 def _obstacle(new: JsonObject, stored: GroupSet, context: AdmissionContext) -> str:
@@ -151,7 +157,9 @@ def _obstacle(new: JsonObject, stored: GroupSet, context: AdmissionContext) -> s
         return "the set has no leader StatefulSet yet"
     status = stored.status
     if status.updated_replicas != status.replicas:
-        return f"an earlier update is not complete ({status.updated_replicas} of {status.replicas} groups have it)"
+        return (
+            f"an earlier update is not complete (done: {counted_of(status.updated_replicas, status.replicas, 'group')})"
+        )
     return ""
 
 
@@ -179,10 +187,40 @@ def _held_deployment(new: JsonObject, context: AdmissionContext, rollout: str) -
     elif routed and len(context.active) > 1:
         obstacle = f"an earlier update is not complete ({len(context.active)} versions are active)"
     if obstacle:
-        return AdmissionDecision(
-            new, (f"ReleaseNotControlled: {obstacle}; the template is rolled out natively, without steps",)
-        )
+        return _not_controlled(new, obstacle)
     return AdmissionDecision(deployment_hold.hold(new, rollout, context.live_revision))
+
+
+def admit_stateful_set(new: JsonObject, old: JsonObject, context: AdmissionContext) -> AdmissionDecision:
+    ours = without_token(new, context.tokens)
+    if ours is not None:
+        return AdmissionDecision(ours)
+    if group_labels.NAME in (old["metadata"].get("labels") or {}):
+        return AdmissionDecision(new)
+    if _annotation(old, rollout_labels.IN_PROGRESSING):
+        return AdmissionDecision(stateful_set_hold.keep_held(new, old))
+    changed = not same_pod_template(old["spec"]["template"], new["spec"]["template"])
+    if stateful_set_hold.is_promoting(msgspec.convert(old, StatefulSet)) and context.tokens:
+        back = stateful_set_hold.is_stable_template(new["spec"], old["metadata"].get("annotations") or {})
+        if changed and not back:
+            return _refused(new, f"StatefulSet {old['metadata']['name']}")
+        return AdmissionDecision(stateful_set_hold.keep_promoting(new, old))
+    if not changed:
+        new = stateful_set_hold.without_stale_strategy(new)
+    return _free(new, old, context, changed, lambda name: _held_stateful_set(new, old, context, name))
+
+
+def _held_stateful_set(new: JsonObject, old: JsonObject, context: AdmissionContext, rollout: str) -> AdmissionDecision:
+    obstacle = ""
+    if new["spec"].get("replicas") == 0:
+        obstacle = "the StatefulSet has no pods"
+    elif not stateful_set_hold.is_rolling_update(new):
+        obstacle = "its updateStrategy is not RollingUpdate"
+    elif not context.live_revision:
+        obstacle = "the StatefulSet has no revision yet"
+    if obstacle:
+        return _not_controlled(new, obstacle)
+    return AdmissionDecision(stateful_set_hold.hold(new, old, rollout, context.live_revision))
 
 
 def _annotation(document: JsonObject, name: str) -> str:

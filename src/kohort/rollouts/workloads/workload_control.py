@@ -6,7 +6,7 @@ its objects are found, counted and patched.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
@@ -23,7 +23,11 @@ from kohort.rollouts.action_result import DONE, ActionResult, Done, Waiting
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
+from kohort.rollouts.traffic.draining import drain_timeout
+from kohort.rollouts.traffic.model import RouteRef
+from kohort.rollouts.traffic.withdrawal import PodWithdrawal
 from kohort.rollouts.workloads import autoscaler_pause
+from kohort.rollouts.workloads.batch_labels import assign
 from kohort.rules import rollout_labels
 
 
@@ -43,9 +47,11 @@ class WorkloadControl(ABC, Generic[T]):
     unit: ClassVar[str]
     """What replicas are called in messages."""
 
-    def __init__(self, client: Client, cache: RolloutCache) -> None:
+    def __init__(self, client: Client, cache: RolloutCache, withdrawal: PodWithdrawal | None = None) -> None:
+        """`withdrawal` takes pods out of Services before they are replaced."""
         self.client = client
         self.cache = cache
+        self.withdrawal = withdrawal
 
     # What a kind defines
 
@@ -67,6 +73,10 @@ class WorkloadControl(ABC, Generic[T]):
     @abstractmethod
     def version(self, subject: T) -> str:
         """Of its template."""
+
+    @abstractmethod
+    def planned(self, release: BatchRelease, batch: int, replicas: int) -> int:
+        """How many replicas of the new version a batch wants."""
 
     @abstractmethod
     def canary(self, release: BatchRelease) -> T | None:
@@ -170,6 +180,17 @@ class WorkloadControl(ABC, Generic[T]):
         except NotFound:
             return
 
+    async def label_pods_of_batches(self, release: BatchRelease, pods: Sequence[Pod], batch: int) -> None:
+        """Give pods of the new version the batch that brought them. `pods` are in the order in which they came."""
+        name, replicas = release.plan.rollout_id, self.replicas(release)
+        if not name or replicas is None:
+            return
+        present = {pod.metadata.name: pod for pod in pods if not pod.metadata.deleting}
+        known = {pod: batch_label(present[pod].metadata.labels, name) for pod in present}
+        planned = [self.planned(release, number, replicas) for number in range(batch + 1)]
+        for pod, batch_number in assign(known, planned).items():
+            await self.label_pod(present[pod], name, batch_number)
+
     # Ending
 
     async def finalize(self, release: BatchRelease) -> ActionResult:
@@ -236,6 +257,20 @@ class WorkloadControl(ABC, Generic[T]):
                 await self.patch(copy, {"metadata": {"finalizers": rest}})
             except NotFound:
                 return
+
+    # Pods that are replaced while they serve
+
+    def draining_routes(self, release: BatchRelease) -> tuple[RouteRef, ...]:
+        """The routes whose Services lose pods in order; none if the Rollout does not drain."""
+        owner = release.metadata.controller
+        found = self.cache.rollouts.get(Key(release.metadata.namespace, owner.name)) if owner is not None else None
+        refs = found.strategy.traffic_routings if found is not None else ()
+        return refs if self.withdrawal is not None and drain_timeout(refs) > 0 else ()
+
+    async def put_back(self, release: BatchRelease) -> None:
+        """No pod is about to be replaced: Services are as before."""
+        if self.withdrawal is not None and (refs := self.draining_routes(release)):
+            await self.withdrawal.put_back(release.metadata.namespace, refs)
 
     # Writing
 

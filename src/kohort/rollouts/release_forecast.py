@@ -1,0 +1,190 @@
+"""What a release needs on top of what runs now, and how long it takes. Asked before its first step.
+
+| style | replicas beside those of the stable version | what starts after the steps |
+|---|---|---|
+| canary | those of the step; all at the end, if it drains | all stable replicas, at the pace of their rolling update |
+| blue-green of a LeaderWorkerSet | those of the step; all at the end | all groups of the stable set at once |
+| blue-green of a Deployment | those of the step | the pods that the last step left out |
+| partition style | none: within the surge of the workload | the pods that the last step left out |
+
+Replicas start as fast as those that run now did (`rules.start_times`). The duration is the sum of the starts, of the
+grace periods of routes and of pauses that end by themselves. Approvals, analyses and draining take what they take.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from kohort.objects import int_or_string
+from kohort.objects.apps import Deployment, StatefulSet
+from kohort.objects.core import Node, Pod
+from kohort.objects.json_types import JsonObject
+from kohort.rollouts import step_arithmetic
+from kohort.rollouts.forecast_types import ReleaseForecast
+from kohort.rollouts.group_set import GroupSet
+from kohort.rollouts.rollout_types import Rollout, Step
+from kohort.rollouts.traffic.draining import drain_timeout
+from kohort.rollouts.traffic.model import finalising_grace, routing_grace
+from kohort.rollouts.workloads import group_hold
+from kohort.rules import group_labels, rollout_labels
+from kohort.rules.group_capacity import GroupCapacity, group_capacity
+from kohort.rules.group_identity import group_index
+from kohort.rules.start_times import expected_start
+
+Released = GroupSet | Deployment | StatefulSet
+
+SETTLE_SECONDS: Final = 3.0
+"""Between the change of a template and the first step."""
+_GRACES_OF_A_STEP: Final = 2
+"""Before its routes change, until proxies know the new pods; and after."""
+_GRACES_OF_THE_END: Final = 3
+_DEPLOYMENT_LIMITS: Final = "25%"
+
+
+def forecast_release(
+    rollout: Rollout, subject: Released, nodes: Sequence[Node] | None, pods: Sequence[Pod]
+) -> ReleaseForecast:
+    """`subject` has the template that is released. `pods` are all of the cluster, those of the workload at least."""
+    total = replicas_of(subject)
+    counts = tuple(_planned(rollout, step, total) for step in rollout.strategy.steps)
+    extra = max(_beside_stable(rollout, subject, counts, total), default=0)
+    start = expected_start(running_groups(subject, pods))
+    forecast = ReleaseForecast(
+        unit="group" if isinstance(subject, GroupSet) else "pod",
+        replicas=counts,
+        extra_replicas=extra,
+        start_seconds=round(start) if start is not None else None,
+        duration_seconds=round(_duration(rollout, subject, counts, start)) if start is not None else None,
+        approvals=sum(_waits_for_approval(rollout, number) for number in range(1, len(counts) + 1)),
+        judged=rollout_labels.ANALYSIS_NAME in rollout.metadata.annotations,
+    )
+    if nodes is None or not extra:
+        return forecast
+    found = group_capacity(nodes, pods, pods_of_replica(subject), extra)
+    return _with_capacity(forecast, found, _beside_stable(rollout, subject, counts, total))
+
+
+def _with_capacity(forecast: ReleaseForecast, found: GroupCapacity, beside: Sequence[int]) -> ReleaseForecast:
+    too_large = next((number for number, count in enumerate(beside, 1) if count > found.fitting), 0)
+    return msgspec.structs.replace(forecast, fitting=found.fitting, lacking=found.lacking, step_without_room=too_large)
+
+
+def _planned(rollout: Rollout, step: Step, total: int) -> int:
+    in_one = rollout.blue_green and rollout.spec.workload_ref.is_deployment
+    count = step_arithmetic.planned_in_place if in_one else step_arithmetic.planned
+    return count(step.replicas or 0, total)
+
+
+def _beside_stable(rollout: Rollout, subject: Released, counts: Sequence[int], total: int) -> list[int]:
+    """How many replicas exist beside those of the stable version at each step, and at the end where that is more."""
+    if _in_one_workload(rollout, subject):
+        return []
+    return [*counts, total] if _grows_at_the_end(rollout, subject, max(counts, default=total)) else list(counts)
+
+
+def _grows_at_the_end(rollout: Rollout, subject: Released, reached: int) -> bool:
+    """The new version serves alone while the stable workload is replaced: in blue-green, and where stable replicas are
+    drained before."""
+    if reached >= replicas_of(subject):
+        return False
+    if rollout.blue_green:
+        return isinstance(subject, GroupSet)
+    return drain_timeout(rollout.strategy.traffic_routings) > 0
+
+
+def _in_one_workload(rollout: Rollout, subject: Released) -> bool:
+    """Partition style, which groups do not have."""
+    return rollout.partitioned and not isinstance(subject, GroupSet)
+
+
+def pods_of_replica(subject: Released) -> list[Pod]:
+    """The pods of one replica of the new version, as far as their placement is concerned."""
+    if not isinstance(subject, GroupSet):
+        return [_pod(subject.spec.template)]
+    template: JsonObject = subject.spec.get("leaderWorkerTemplate") or {}
+    worker = template.get("workerTemplate") or {}
+    leader = template.get("leaderTemplate") or worker
+    return [_pod(leader), *(_pod(worker) for _ in range(subject.size - 1))]
+
+
+def _pod(template: JsonObject) -> Pod:
+    return msgspec.convert({"spec": template.get("spec") or {}}, Pod)
+
+
+def running_groups(subject: Released, pods: Sequence[Pod]) -> list[list[Pod]]:
+    """The pods of a workload, by replica."""
+    metadata = subject.metadata
+    here = [pod for pod in pods if pod.metadata.namespace == metadata.namespace]
+    if isinstance(subject, GroupSet):
+        groups: dict[int | None, list[Pod]] = {}
+        for pod in here:
+            if pod.metadata.labels.get(group_labels.NAME) == metadata.name:
+                groups.setdefault(group_index(pod.metadata.labels), []).append(pod)
+        return [group for group in groups.values() if len(group) >= subject.size]
+    wanted = subject.spec.selector.match_labels if subject.spec.selector is not None else {}
+    return [[pod] for pod in here if wanted and wanted.items() <= pod.metadata.labels.items()]
+
+
+def replicas_of(subject: Released) -> int:
+    if isinstance(subject, Deployment):
+        return 1 if subject.spec.replicas is None else subject.spec.replicas
+    return subject.replicas
+
+
+# Duration
+
+
+def _duration(rollout: Rollout, subject: Released, counts: Sequence[int], start: float) -> float:
+    pace = replaced_at_once(subject)
+    refs = rollout.strategy.traffic_routings
+    seconds, reached = SETTLE_SECONDS, 0
+    for number, (step, count) in enumerate(zip(rollout.strategy.steps, counts, strict=True), 1):
+        more, reached = max(0, count - reached), max(count, reached)
+        seconds += start * (_rounds(more, pace) if _in_one_workload(rollout, subject) else min(1, more))
+        seconds += _GRACES_OF_A_STEP * routing_grace(refs) if step.routes else 0
+        seconds += 0 if rollout.skips_pause(number) else step.pause_seconds or 0
+    return seconds + start * _starts_at_the_end(rollout, subject, reached) + _GRACES_OF_THE_END * finalising_grace(refs)
+
+
+def _starts_at_the_end(rollout: Rollout, subject: Released, reached: int) -> int:
+    """How often pods that start one after the other are waited for, once the steps are done."""
+    total, pace = replicas_of(subject), replaced_at_once(subject)
+    if _in_one_workload(rollout, subject):
+        return _rounds(total - reached, pace)
+    if not rollout.blue_green:
+        return _rounds(total, pace) + int(_grows_at_the_end(rollout, subject, reached))
+    left_out = 1 if reached < total else 0
+    return left_out + (1 if isinstance(subject, GroupSet) else 0)
+
+
+def _rounds(count: int, pace: int) -> int:
+    return -(-count // pace)
+
+
+def replaced_at_once(subject: Released) -> int:
+    """How many replicas the rolling update of the user replaces at a time."""
+    total = replicas_of(subject)
+    match subject:
+        case GroupSet():
+            held = rollout_labels.ORIGINAL_LWS_STRATEGY in subject.metadata.annotations
+            rolling = group_hold.saved_strategy(subject.metadata) if held else subject.rolling
+            surge, away = rolling.get("maxSurge"), rolling.get("maxUnavailable")
+            return _pace(0 if surge is None else surge, 1 if away is None else away, total)
+        case StatefulSet():
+            of_user = subject.spec.update_strategy.rolling_update
+            return _pace(0, 1 if of_user is None or of_user.max_unavailable is None else of_user.max_unavailable, total)
+        case Deployment():
+            limits = subject.spec.strategy.rolling_update
+            surge = _DEPLOYMENT_LIMITS if limits is None or limits.max_surge is None else limits.max_surge
+            away = _DEPLOYMENT_LIMITS if limits is None or limits.max_unavailable is None else limits.max_unavailable
+            return _pace(surge, away, total)
+
+
+def _pace(surge: int | str, unavailable: int | str, total: int) -> int:
+    more = int_or_string.resolve(surge, total, round_up=True)
+    return max(1, more + int_or_string.resolve(unavailable, total, round_up=False))
+
+
+def _waits_for_approval(rollout: Rollout, number: int) -> bool:
+    return not rollout.skips_pause(number) and rollout.strategy.steps[number - 1].pause_seconds is None
