@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from kohort.cluster.apiserver.auth.model import ADMIN
+from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.client import Client
@@ -30,11 +31,14 @@ SECONDS = 60.0
 class ContainerCluster:
     """The API server and clients of it; agents of the node come and go."""
 
-    def __init__(self, transport: InProcessTransport, socket: Path, directory: Path, image: str) -> None:
+    def __init__(
+        self, server: ApiServer, transport: InProcessTransport, socket: Path, directory: Path, image: str
+    ) -> None:
+        self.server = server
         self.client = Client(transport)
         self.image = image
+        self.socket = socket
         self._transport = transport
-        self._socket = socket
         self._directory = directory
         self._agent: Agent | None = None
         self.cgroup_writes: list[Path] = []
@@ -59,7 +63,7 @@ class ContainerCluster:
         device_plugins: Path | None = None,
     ) -> AsyncIterator[Agent]:
         """An agent, until the end of the block. Without `stop_pods` it leaves its pods running."""
-        facts = await examine(self._socket)
+        facts = await examine(self.socket)
         manager = Manager(Client(self._transport), name="node")
         options = NodeOptions(NODE, self._directory, stop_pods=stop_pods, device_plugins=device_plugins)
         self.cgroup_writes.clear()
@@ -194,7 +198,7 @@ async def container_cluster(
         return await server.handle(request, ADMIN)
 
     transport = InProcessTransport(handle)
-    cluster = kind(transport, socket, directory, image)
+    cluster = kind(server, transport, socket, directory, image)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
     with contextlib.suppress(AlreadyExists):
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}

@@ -11,7 +11,7 @@ from kohort.kube.resources import PODS
 from kohort.node.runtimes.cri.runtime import CriRuntime
 from kohort.objects.json_types import JsonObject
 
-pytestmark = [pytest.mark.containers, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
 
 
 async def seen_by(cluster: ContainerCluster, name: str, context: JsonObject, script: str, **spec: object) -> str:

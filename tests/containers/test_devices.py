@@ -11,7 +11,7 @@ from tests.node.devices.fake_plugin import FakePlugin
 
 from kohort.kube.resources import NODES
 
-pytestmark = [pytest.mark.containers, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
 GPU = "example.com/gpu"
 WANTS_TWO = {"resources": {"limits": {GPU: "2"}}, "env": [{"name": "OWN", "value": "kept"}]}
 

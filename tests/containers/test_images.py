@@ -10,7 +10,7 @@ from tests.containers.containerd import Containerd, image_archive
 from kohort.kube.resources import SECRETS
 from kohort.objects.json_types import JsonObject
 
-pytestmark = [pytest.mark.containers, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
 SLEEP = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
 
 

@@ -12,7 +12,7 @@ from tests.containers.containerd import Containerd
 
 from kohort.node.runtimes.cri import cni
 
-pytestmark = [pytest.mark.containers, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
 SERVE = "mkdir -p /www; echo answer > /www/index.html; exec httpd -f -p 8080 -h /www"
 
 

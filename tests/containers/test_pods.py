@@ -10,8 +10,9 @@ from tests.containers.containerd import SANDBOX_IMAGE, Containerd, image_archive
 from kohort.kube.resources import RUNTIME_CLASSES
 from kohort.node import stale_state_cleanup
 from kohort.node.runtimes.interface import STDIN, STDOUT
+from kohort.objects.json_types import JsonObject
 
-pytestmark = [pytest.mark.containers, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
 
 
 async def test_a_pod_runs_from_an_image_of_a_registry_and_leaves_nothing(
@@ -145,7 +146,7 @@ async def test_a_client_attaches_to_the_streams_of_a_container(cluster: Containe
         assert instance is not None
         session = await agent.runtime.attach(instance.id)
         await session.write(STDIN, b"hello\n")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             assert await session.read() == (STDOUT, b"got hello\n")
         await session.close()
 
@@ -184,3 +185,49 @@ async def test_unused_images_are_removed_and_used_ones_kept(
         images = containerd.ctr("images", "ls", "-q")
         assert name not in images and cluster.image in images and SANDBOX_IMAGE in images
         assert await cluster.shell("a", "cat /mark") == "one"
+
+
+async def test_fields_that_the_runtime_does_not_have_are_refused(cluster: ContainerCluster) -> None:
+    """containerd 1.6 cannot leave out groups of the image; the node makes no user namespaces and no image volumes."""
+    async with cluster.node():
+        await cluster.create("groups", securityContext={"supplementalGroupsPolicy": "Strict"})
+        pod = await cluster.until("groups", lambda pod: pod["status"].get("phase") == "Failed")
+        assert pod["status"]["reason"] == "SupplementalGroupsPolicyNotSupported"
+        await cluster.create("users", hostUsers=False)
+        assert "can't set `spec.hostUsers: false`" in await cluster.until_event("users", "FailedCreatePodSandBox")
+        await cluster.create("files", volumes=[{"name": "v", "image": {"reference": cluster.image}}])
+        assert "volumes of type image are not supported" in await cluster.until_event("files", "FailedMount")
+        for name in ("groups", "users", "files"):
+            await cluster.delete(name)
+
+
+async def test_names_files_and_long_commands(cluster: ContainerCluster) -> None:
+    write: JsonObject = {
+        "name": "write",
+        "image": cluster.image,
+        "command": ["sh", "-c", "echo \"COLOUR='red'\" > /data/env"],
+        "volumeMounts": [{"name": "v", "mountPath": "/data"}],
+    }
+    reference = {"volumeName": "v", "path": "env", "key": "COLOUR"}
+    async with cluster.node():
+        await cluster.run(
+            "a",
+            {"env": [{"name": "C", "valueFrom": {"fileKeyRef": reference}}]},
+            hostnameOverride="other.example",
+            initContainers=[write],
+            volumes=[{"name": "v", "emptyDir": {}}],
+        )
+        assert await cluster.shell("a", "hostname; echo $C") == "other.example\nred\n"
+        words = "x" * 20_000
+        assert await cluster.shell("a", f"echo {words}") == f"{words}\n"
+        await cluster.delete("a")
+
+
+async def test_a_container_that_writes_more_than_its_limit_of_storage_is_evicted(cluster: ContainerCluster) -> None:
+    limits = {"limits": {"ephemeral-storage": "5Mi"}}
+    command = ["sh", "-c", "dd if=/dev/zero of=/file bs=1M count=10; sleep 1000"]
+    async with cluster.node():
+        await cluster.create("a", {"command": command, "resources": limits})
+        pod = await cluster.until("a", lambda pod: pod["status"].get("phase") == "Failed", 90)
+        assert pod["status"]["reason"] == "Evicted"
+        assert "exceeds the total limit of containers 5Mi" in pod["status"]["message"]

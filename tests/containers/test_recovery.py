@@ -11,7 +11,7 @@ from tests.containers.containerd import Containerd
 from kohort.kube.resources import PODS
 from kohort.node.runtimes.cri.discovery import CannotUseRuntime, examine
 
-pytestmark = [pytest.mark.containers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
 COUNT = ["sh", "-c", "n=0; while :; do echo $n; n=$((n+1)); sleep 0.05; done"]
 
 

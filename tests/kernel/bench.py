@@ -55,7 +55,7 @@ class Bench:
         await self.client.create(PODS, document, "default")
         return await self.until(name, lambda pod: pod["status"].get("phase") == "Running")
 
-    async def until(self, name: str, holds: Callable[[JsonObject], bool], seconds: float = 30.0) -> JsonObject:
+    async def until(self, name: str, holds: Callable[[JsonObject], bool], seconds: float = 90.0) -> JsonObject:
         deadline = time.monotonic() + seconds
         while True:
             pod = await self.client.get(PODS, name, "default")
@@ -95,7 +95,7 @@ class Bench:
     async def delete(self, name: str) -> None:
         """Delete a pod and wait until nothing is left of it on the node."""
         await self.client.delete(PODS, name, "default", grace_seconds=0)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while self.agent.pods.find("default", name) is not None:
             assert time.monotonic() < deadline, f"{name} is still there"
             await asyncio.sleep(0.02)

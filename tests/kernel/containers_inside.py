@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.containers.cluster import ContainerCluster, container_cluster, is_ready, state_of, status_of
 from tests.containers.containerd import Containerd, image_archive, pause_archive
+from tests.kernel.killing_containers import whole_agents_may_be_killed_at_any_step
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import PODS
@@ -185,6 +186,7 @@ CASES: tuple[Callable[[Bench], Awaitable[None]], ...] = (
     resources_of_the_pod_are_resized,
     a_container_restarts_only_if_its_policy_says_so,
     a_resize_is_finished_when_the_runtime_returns,
+    whole_agents_may_be_killed_at_any_step,
 )
 
 

@@ -186,7 +186,7 @@ async def memory_in_use_goes_with_the_container_that_is_restarted(bench: Bench) 
 
 async def holding(bench: Bench, pod: JsonObject, mebibytes: int) -> None:
     """Wait until a pod has so much memory in use."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while int((bench.place(pod) / "memory.current").read_text()) < mebibytes * MI:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -76,17 +77,18 @@ def live(url: str, directory: str) -> None:
 class Mortal:
     """An agent that can be killed; its successor finds everything as it was left."""
 
-    def __init__(self, url: str, directory: Path) -> None:
+    def __init__(self, directory: Path, live: Callable[..., None], *words: str) -> None:
+        """`live(*words, directory)` is the agent, in a process of its own."""
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([__name__])
-        self._url, self._directory = url, str(directory)
+        self._context.set_forkserver_preload([live.__module__])
+        self._live, self._words = live, (*words, str(directory))
         self.left = Left(directory / "left")
         self.process = self._born()
         self.deaths = 0
 
     def _born(self) -> ForkServerProcess:
         self.left.set(PLENTY)
-        process = self._context.Process(target=live, args=(self._url, self._directory), daemon=True)
+        process = self._context.Process(target=self._live, args=self._words, daemon=True)
         process.start()
         return process
 
@@ -113,7 +115,7 @@ class Mortal:
 async def whole_agents_may_be_killed_at_any_write(bench: Bench) -> None:
     front = HttpsServer(bench.server, lambda headers, certificate: ADMIN)
     await front.start()
-    mortal = Mortal(f"http://127.0.0.1:{front.port}", Path(tempfile.mkdtemp(prefix="mortal-")))
+    mortal = Mortal(Path(tempfile.mkdtemp(prefix="mortal-")), live, f"http://127.0.0.1:{front.port}")
     try:
         async with asyncio.TaskGroup() as tasks:
             replacing = tasks.create_task(mortal.replace())

@@ -1,13 +1,18 @@
-"""A pure cgroup v2 kernel for whoever needs one: user-mode-linux on the files of this machine."""
+"""A pure cgroup v2 kernel for tests: the machine's own if it has one, else user-mode-linux on its files."""
 
+import contextlib
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+
+from tools.kubernetes.build import cache_folder
 
 from kohort.node.cgroups import find_parent
 
@@ -18,41 +23,75 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t tmpfs tmpfs /run
 mkdir /run/tmp
+mount -t tmpfs tmpfs /var/lib
+mount -t tmpfs tmpfs /var/log
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ip link set lo up
+{python} {root}/tests/kernel/load_module.py /usr/lib/uml/modules/$(uname -r)/kernel/drivers/net/veth.ko
 cd {root}
 export PATH={path} PYTHONPATH={root}/src:{root} PYTHONDONTWRITEBYTECODE=1 KERNEL_TEST_DIRECTORY=/run/node
-export HOME=/run TMPDIR=/run/tmp
+export HOME=/run TMPDIR=/run/tmp XDG_CACHE_HOME={cache}
 {command}
 echo o > /proc/sysrq-trigger
 halt -f
 """
 
 
-def missing() -> str:
-    """What keeps the kernel tier from running here, empty if nothing does."""
+def missing(*, native: bool = True) -> str:
+    """What keeps the kernel tier from running here, empty if nothing does. `native` says whether the kernel of this
+    machine will do."""
     if os.geteuid() != 0:
         return "the kernel tier needs root"
-    if find_parent() is None and shutil.which(PROGRAM) is None:
+    if (not native or find_parent() is None) and shutil.which(PROGRAM) is None:
         return "the kernel tier needs a writable cgroup v2 or user-mode-linux: apt-get install user-mode-linux"
     return ""
 
 
-def in_user_mode_linux(words: Sequence[str], seconds: float) -> str:
+def results_of(cases: Path, seconds: float) -> dict[str, str]:
+    """What went wrong in each case of a program that runs on such a kernel; empty for a case that passed."""
+    if find_parent() is None:
+        output = in_user_mode_linux([str(cases)], seconds)
+    else:
+        output = natively(cases, seconds)
+    lines = [line.removeprefix("CASE ") for line in output.splitlines() if line.startswith("CASE ")]
+    found = {each["name"]: each["problem"] for each in map(json.loads, lines)}
+    assert found, f"nothing was tried:\n{output[-4000:]}"
+    return found
+
+
+def natively(cases: Path, seconds: float) -> str:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
+    done = subprocess.run(
+        [sys.executable, str(cases)], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds
+    )
+    return done.stdout + done.stderr
+
+
+def in_user_mode_linux(words: Sequence[str], seconds: float, memory: str = "1G") -> str:
     """Run a Python program in it; everything that the console has shown. It ends after `seconds` at the latest."""
     script = Path(tempfile.mkdtemp(), "start.sh")
-    command = " ".join((sys.executable, *words))
-    script.write_text(START.format(root=ROOT, path=os.environ["PATH"], command=command))
+    command, cache = " ".join((sys.executable, *words)), cache_folder().parents[1]
+    script.write_text(
+        START.format(python=sys.executable, root=ROOT, path=os.environ["PATH"], cache=cache, command=command)
+    )
     script.chmod(0o755)
-    kernel = [PROGRAM, "mem=1G", "rootfstype=hostfs", "rw", f"init={script}", "con=null", "con0=fd:0,fd:1"]
-    machine = subprocess.Popen(kernel, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    timer = threading.Timer(seconds, machine.kill)
+    kernel = [PROGRAM, f"mem={memory}", "rootfstype=hostfs", "rw", f"init={script}", "con=null", "con0=fd:0,fd:1"]
+    machine = subprocess.Popen(
+        kernel, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    timer = threading.Timer(seconds, _kill, (machine.pid,))
     timer.start()
     try:
         assert machine.stdout is not None
         return machine.stdout.read().decode(errors="replace")  # its standard input must stay open: it is the console
     finally:
         timer.cancel()
-        machine.kill()
+        _kill(machine.pid)
         machine.wait()
         shutil.rmtree(script.parent)
+
+
+def _kill(group: int) -> None:
+    """Each process in the kernel is one outside as well, and holds the console open."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)

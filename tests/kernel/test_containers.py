@@ -1,17 +1,10 @@
 """Pods in containerd on a pure cgroup v2 kernel: limits, memory, resizes, in the files of the kernel itself."""
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kernel.machine import ROOT, in_user_mode_linux, missing
+from tests.kernel.machine import missing, results_of
 from tools.container_packages import missing as missing_packages
-
-from kohort.node.cgroups import find_parent
 
 INSIDE = Path(__file__).with_name("containers_inside.py")
 CASES = (
@@ -22,28 +15,17 @@ CASES = (
     "resources_of_the_pod_are_resized",
     "a_container_restarts_only_if_its_policy_says_so",
     "a_resize_is_finished_when_the_runtime_returns",
+    "whole_agents_may_be_killed_at_any_step",
 )
 SECONDS = 900
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(SECONDS + 60)]
 
 
-def natively() -> str:
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
-    done = subprocess.run(
-        [sys.executable, str(INSIDE)], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS
-    )
-    return done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
-def results() -> Iterator[dict[str, str]]:
+def results() -> dict[str, str]:
     if reason := missing() or missing_packages():
         pytest.skip(reason)
-    output = natively() if find_parent() is not None else in_user_mode_linux([str(INSIDE)], SECONDS)
-    lines = [line.removeprefix("CASE ") for line in output.splitlines() if line.startswith("CASE ")]
-    found = {each["name"]: each["problem"] for each in map(json.loads, lines)}
-    assert found, f"nothing was tried:\n{output[-4000:]}"
-    yield found
+    return results_of(INSIDE, SECONDS)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,16 +1,9 @@
 """The node agent on a pure cgroup v2 kernel: the machine's own if it has one, else user-mode-linux on its files."""
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kernel.machine import ROOT, in_user_mode_linux, missing
-
-from kohort.node.cgroups import find_parent
+from tests.kernel.machine import missing, results_of
 
 INSIDE = Path(__file__).with_name("inside.py")
 CASES = (
@@ -31,27 +24,15 @@ CASES = (
     "a_group_of_processes_is_resized_as_a_whole_or_not_at_all",
     "whole_agents_may_be_killed_at_any_write",
 )
-SECONDS = 460
+SECONDS = 700
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(SECONDS + 60)]
 
 
-def natively() -> str:
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
-    done = subprocess.run(
-        [sys.executable, str(INSIDE)], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS
-    )
-    return done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
-def results() -> Iterator[dict[str, str]]:
+def results() -> dict[str, str]:
     if reason := missing():
         pytest.skip(reason)
-    output = natively() if find_parent() is not None else in_user_mode_linux([str(INSIDE)], SECONDS)
-    lines = [line.removeprefix("CASE ") for line in output.splitlines() if line.startswith("CASE ")]
-    found = {each["name"]: each["problem"] for each in map(json.loads, lines)}
-    assert found, f"nothing was tried:\n{output[-4000:]}"
-    yield found
+    return results_of(INSIDE, SECONDS)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -54,13 +54,17 @@ class Bench:
         await self.client.create(PODS, document, "default")
 
     async def until(self, name: str, holds: Callable[[JsonObject], bool]) -> JsonObject:
-        async with asyncio.timeout(60):
-            while True:
-                pod = await self.client.get(PODS, name, "default")
-                with contextlib.suppress(KeyError, IndexError):
-                    if holds(pod["status"]):
-                        return dict(pod["status"])
-                await asyncio.sleep(0.05)
+        status: JsonObject = {}
+        try:
+            async with asyncio.timeout(60):
+                while True:
+                    status = (await self.client.get(PODS, name, "default")).get("status") or {}
+                    with contextlib.suppress(KeyError, IndexError):
+                        if holds(status):
+                            return dict(status)
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"not after 60 s: {json.dumps(status)}") from None
 
     async def ended(self, name: str, phase: str = "Succeeded") -> JsonObject:
         status = await self.until(name, lambda found: found.get("phase") in ("Succeeded", "Failed"))

@@ -14,9 +14,14 @@ from kohort.node import address_blocks, netlink
 from kohort.node.address_blocks import ASSIGNED_POOL, LOOPBACK_POOL, InUse, NoFreeBlock, Pool, claim, reclaim, table_of
 from kohort.node.pod_addresses import AddressBook, release_recorded
 
-SEED = "a node"
-FIRST = ASSIGNED_POOL.first_choice(SEED)
 needs_rights = pytest.mark.skipif(os.geteuid() != 0, reason="the right to add addresses and rules is needed")
+
+
+@pytest.fixture
+def seed() -> str:
+    """The name of a node whose first choice is free: other clusters may run on this machine, or have left routes."""
+    found, seeds = address_blocks.in_use(), (f"node {number} of {os.getpid()}" for number in range(100))
+    return next(seed for seed in seeds if not found.hinders(ASSIGNED_POOL.first_choice(seed)))
 
 
 @pytest.fixture
@@ -27,8 +32,8 @@ def locks(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("pool", [ASSIGNED_POOL, LOOPBACK_POOL])
-def test_a_pool_is_cut_into_blocks_that_do_not_overlap(pool: Pool) -> None:
-    blocks = list(pool.blocks(SEED, ()))
+def test_a_pool_is_cut_into_blocks_that_do_not_overlap(pool: Pool, seed: str) -> None:
+    blocks = list(pool.blocks(seed, ()))
     assert len({*blocks}) == len(blocks) == pool.size
     assert sum(each.num_addresses for each in blocks) == pool.last - pool.first + 1
     assert all(pool.first <= int(each.network_address) <= pool.last for each in blocks)
@@ -69,16 +74,18 @@ def test_routes_rules_and_tables_reserve_a_block(block: IPv4Network, found: InUs
     assert found.hinders(block, {int(IPv4Address(own))} if own else ()) is hindered
 
 
-def test_two_nodes_have_two_blocks_though_they_want_the_same(locks: Path, tmp_path: Path) -> None:
-    first = claim(ASSIGNED_POOL, SEED, tmp_path / "a", locks=locks)
-    second = claim(ASSIGNED_POOL, SEED, tmp_path / "b", locks=locks)
+def test_two_nodes_have_two_blocks_though_they_want_the_same(locks: Path, tmp_path: Path, seed: str) -> None:
+    first = claim(ASSIGNED_POOL, seed, tmp_path / "a", locks=locks)
+    second = claim(ASSIGNED_POOL, seed, tmp_path / "b", locks=locks)
     assert not first.network.overlaps(second.network)
     first.close()
     second.close()
 
 
-def test_a_node_that_comes_back_has_its_block_again_and_no_other_node_has_it(locks: Path, tmp_path: Path) -> None:
-    before = claim(ASSIGNED_POOL, SEED, tmp_path / "a", locks=locks)
+def test_a_node_that_comes_back_has_its_block_again_and_no_other_node_has_it(
+    locks: Path, tmp_path: Path, seed: str
+) -> None:
+    before = claim(ASSIGNED_POOL, seed, tmp_path / "a", locks=locks)
     recorded = [int(before.network[4])]
     before.close()
     after = claim(ASSIGNED_POOL, "renamed", tmp_path / "a", recorded, locks=locks)
@@ -91,33 +98,34 @@ def test_a_node_that_comes_back_has_its_block_again_and_no_other_node_has_it(loc
     again.release()
 
 
-def test_locks_are_for_this_user_alone(locks: Path, tmp_path: Path) -> None:
-    claim(ASSIGNED_POOL, SEED, tmp_path / "a", locks=locks).close()
+def test_locks_are_for_this_user_alone(locks: Path, tmp_path: Path, seed: str) -> None:
+    claim(ASSIGNED_POOL, seed, tmp_path / "a", locks=locks).close()
     assert {path.stat().st_mode & 0o777 for path in locks.iterdir()} == {0o600}
     assert address_blocks.lock_directory().stat().st_mode & 0o777 == 0o700
     assert address_blocks.lock_directory().stat().st_uid == os.geteuid()
 
 
-def test_a_lock_file_that_is_a_link_is_not_followed(locks: Path, tmp_path: Path) -> None:
-    (locks / str(ASSIGNED_POOL.first_choice(SEED).network_address)).symlink_to(tmp_path / "victim")
+def test_a_lock_file_that_is_a_link_is_not_followed(locks: Path, tmp_path: Path, seed: str) -> None:
+    (locks / str(ASSIGNED_POOL.first_choice(seed).network_address)).symlink_to(tmp_path / "victim")
     with pytest.raises(OSError):
-        claim(ASSIGNED_POOL, SEED, tmp_path / "a", locks=locks)
+        claim(ASSIGNED_POOL, seed, tmp_path / "a", locks=locks)
     assert not (tmp_path / "victim").exists()
 
 
-def test_when_all_blocks_are_taken_the_message_says_what_to_do(locks: Path, tmp_path: Path) -> None:
-    small = Pool(int(FIRST.network_address), int(FIRST.broadcast_address), 25)
-    held = [claim(small, SEED, tmp_path / name, locks=locks) for name in "ab"]
+def test_when_all_blocks_are_taken_the_message_says_what_to_do(locks: Path, tmp_path: Path, seed: str) -> None:
+    first_choice = ASSIGNED_POOL.first_choice(seed)
+    small = Pool(int(first_choice.network_address), int(first_choice.broadcast_address), 25)
+    held = [claim(small, seed, tmp_path / name, locks=locks) for name in "ab"]
     with pytest.raises(NoFreeBlock, match="overlaps a route, rule or address of this machine, or is locked in"):
-        claim(small, SEED, tmp_path / "c", locks=locks)
+        claim(small, seed, tmp_path / "c", locks=locks)
     for each in held:
         each.close()
 
 
 @pytest.fixture
-def foreign_address() -> Iterator[str]:
+def foreign_address(seed: str) -> Iterator[str]:
     """An address in the block that the node would choose, which another program has added."""
-    address = str(FIRST[200])
+    address = str(ASSIGNED_POOL.first_choice(seed)[200])
     netlink.add_address(address)
     yield address
     netlink.delete_address(address)
@@ -125,9 +133,9 @@ def foreign_address() -> Iterator[str]:
 
 @needs_rights
 def test_a_block_with_an_address_of_another_program_is_not_taken(
-    locks: Path, tmp_path: Path, foreign_address: str
+    locks: Path, tmp_path: Path, foreign_address: str, seed: str
 ) -> None:
-    book = AddressBook.for_node(SEED, tmp_path / "addresses", locks=locks)
+    book = AddressBook.for_node(seed, tmp_path / "addresses", locks=locks)
     assert IPv4Address(foreign_address) not in book.network
     book.take("u1")
     book.release_all()
@@ -135,27 +143,28 @@ def test_a_block_with_an_address_of_another_program_is_not_taken(
 
 
 @needs_rights
-def test_a_block_with_a_rule_of_another_program_is_not_taken(locks: Path, tmp_path: Path) -> None:
-    netlink.add_rule(FIRST, 12345, 29_000)
+def test_a_block_with_a_rule_of_another_program_is_not_taken(locks: Path, tmp_path: Path, seed: str) -> None:
+    first_choice = ASSIGNED_POOL.first_choice(seed)
+    netlink.add_rule(first_choice, 12345, 29_000)
     try:
-        found = claim(ASSIGNED_POOL, SEED, tmp_path / "a", locks=locks)
+        found = claim(ASSIGNED_POOL, seed, tmp_path / "a", locks=locks)
         found.close()
-        assert not found.network.overlaps(FIRST)
+        assert not found.network.overlaps(first_choice)
     finally:
-        netlink.delete_rule(FIRST, 12345, 29_000)
+        netlink.delete_rule(first_choice, 12345, 29_000)
 
 
 @needs_rights
 def test_cleaning_up_after_a_dead_node_leaves_the_addresses_of_the_node_that_has_its_block_now(
-    locks: Path, tmp_path: Path
+    locks: Path, tmp_path: Path, seed: str
 ) -> None:
-    dead = AddressBook.for_node(SEED, tmp_path / "dead", locks=locks)
+    dead = AddressBook.for_node(seed, tmp_path / "dead", locks=locks)
     address = dead.take("pod")
     dead.close()
     netlink.delete_address(address)  # as a reboot does, which also empties the locks
     for path in locks.iterdir():
         path.unlink()
-    living = AddressBook.for_node(SEED, tmp_path / "living", locks=locks)
+    living = AddressBook.for_node(seed, tmp_path / "living", locks=locks)
     assert living.network == dead.network and living.take("other pod") == address
     release_recorded(tmp_path / "dead", locks=locks)
     with socket.socket() as listening:
@@ -169,11 +178,11 @@ def test_cleaning_up_after_a_dead_node_leaves_the_addresses_of_the_node_that_has
         listening.bind((address, 0))
 
 
-def test_a_loopback_block_where_another_program_listens_is_not_taken(locks: Path, tmp_path: Path) -> None:
-    wanted = LOOPBACK_POOL.first_choice(SEED)
+def test_a_loopback_block_where_another_program_listens_is_not_taken(locks: Path, tmp_path: Path, seed: str) -> None:
+    wanted = LOOPBACK_POOL.first_choice(seed)
     with socket.socket() as listening:
         listening.bind((str(wanted[9]), 0))
         listening.listen()
-        found = claim(LOOPBACK_POOL, SEED, tmp_path / "a", locks=locks)
+        found = claim(LOOPBACK_POOL, seed, tmp_path / "a", locks=locks)
         found.close()
         assert not found.network.overlaps(wanted)

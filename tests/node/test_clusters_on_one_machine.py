@@ -95,7 +95,7 @@ class Cluster:
 
     async def reported(self, words: str) -> None:
         """Wait until an event of the node says this."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while True:
                 events = (await self.bench.client.list(EVENTS, "default")).items
                 if any(words in each["message"] for each in events if each["reason"] == "NetworkRestored"):

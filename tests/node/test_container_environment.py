@@ -1,6 +1,7 @@
 """The environment of containers."""
 
 import os
+import re
 
 import pytest
 from tests.builders import pod as build
@@ -9,6 +10,7 @@ from tests.builders import service
 from kohort.node.container_environment import (
     ConfigProblem,
     command_line,
+    env_file_value,
     environment,
     expanded,
     field_value,
@@ -22,6 +24,7 @@ from kohort.objects.quantity import Quantity
 from kohort.objects.volumes import ObjectFieldSelector, ResourceFieldSelector
 
 CONFIG = {"A": "1", "no=name": "x"}
+DIGITS = {"1-first": "one", "2nd.key": "two"}
 BINARY = {"NUL": "a\0b", "LATIN": os.fsdecode(b"\xe9")}
 FACTS = {"status.podIP": "10.0.0.1", "status.hostIP": "10.0.0.2"}
 SIZE = {"cpu": Quantity.parse("4"), "memory": Quantity.parse("1Gi")}
@@ -35,7 +38,7 @@ def made(**container: object) -> NodePod:
 
 def env_of(pod: NodePod) -> dict[str, str]:
     assert pod.spec.containers is not None
-    data = {("configmap", "cfg"): CONFIG, ("secret", "binary"): BINARY}
+    data = {("configmap", "cfg"): CONFIG, ("configmap", "digits"): DIGITS, ("secret", "binary"): BINARY}
     found = environment(
         pod, pod.spec.containers[0], lambda kind, name: data.get((kind, name)), {"SVC": "s"}, FACTS, SIZE
     )
@@ -58,6 +61,13 @@ def test_later_entries_win_and_see_the_ones_before_them() -> None:
     assert found == {"SVC": "s", "P_A": "1", "A": "2", "B": "1-s", "C": "2"}
 
 
+def test_names_may_begin_with_a_digit_and_have_more_than_letters() -> None:
+    found = env_of(
+        made(envFrom=[{"prefix": "3_", "configMapRef": {"name": "digits"}}], env=[{"name": "4", "value": "x"}])
+    )
+    assert found == {"SVC": "s", "3_1-first": "one", "3_2nd.key": "two", "4": "x"}
+
+
 def test_values_come_from_fields_resources_and_keys() -> None:
     env = [
         {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
@@ -78,13 +88,13 @@ def test_values_come_from_fields_resources_and_keys() -> None:
         ({"env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}, 'secret "s" not found'),
         (
             {"env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "cfg", "key": "k"}}}]},
-            "couldn't find key k in configmap ns/cfg",
+            "couldn't find key k in ConfigMap ns/cfg",
         ),
         ({"env": [{"name": "X", "value": "a\0b"}]}, 'variable "X" holds a NUL byte'),
         ({"envFrom": [{"secretRef": {"name": "binary"}}]}, 'variable "NUL" holds a NUL byte'),
         (
             {"env": [{"name": "Y", "valueFrom": {"secretKeyRef": {"name": "binary", "key": "LATIN"}}}]},
-            'variable "Y" holds bytes that are no text',
+            'variable "Y" holds bytes that are not text',
         ),
     ],
 )
@@ -135,3 +145,50 @@ def test_services_are_announced_and_headless_ones_are_not() -> None:
     assert found["MY_WEB_SERVICE_HOST"] == "10.96.0.5" and found["MY_WEB_SERVICE_PORT_HTTP"] == "80"
     assert found["MY_WEB_PORT_80_TCP"] == "tcp://10.96.0.5:80"
     assert found["KUBERNETES_SERVICE_PORT"] == "6443" and not any(name.startswith("NONE") for name in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "expected"),
+    [
+        ("A='1'\nB='2'", "B", "2"),
+        ("  A='with # and = inside' # comment", "A", "with # and = inside"),
+        ("# A='no'\n\nA='x\ny'\nB='z'", "A", "x\ny"),
+        ("A= 'x'", "A", ""),
+        ("A='x'", "B", ""),
+        ("A='x'\nnonsense", "A", "x"),
+    ],
+)
+def test_variables_of_a_file(text: str, key: str, expected: str) -> None:
+    assert env_file_value(text, key) == expected
+
+
+@pytest.mark.parametrize("text", ["A", "='x'", "A ='x'", "A=x", 'A="x"', "A='x", "A='x' y"])
+def test_a_file_that_is_no_list_of_variables(text: str) -> None:
+    with pytest.raises(ConfigProblem, match="couldn't parse env file"):
+        env_file_value(text, "B")
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ({"volumeName": "v", "path": "e", "key": "A"}, {"X": "1"}),
+        ({"volumeName": "v", "path": "e", "key": "B", "optional": True}, {}),
+        ({"volumeName": "v", "path": "none", "key": "A", "optional": True}, {}),
+        ({"volumeName": "v", "path": "e", "key": "B"}, 'environment variable key "B" not found in file "e"'),
+        ({"volumeName": "v", "path": "none", "key": "A"}, 'key "A" not found in file "none" of volume "v"'),
+    ],
+)
+def test_an_environment_from_a_file(reference: JsonObject, expected: dict[str, str] | str) -> None:
+    entry = {"name": "X", "valueFrom": {"fileKeyRef": reference}}
+    pod = build("p").containers({"name": "c", "env": [entry]}).as_view(NodePod)
+    (container,) = pod.spec.containers or ()
+
+    def found() -> dict[str, str]:
+        files = {("v", "e"): "A='1'"}
+        return environment(pod, container, lambda kind, name: None, {}, {}, {}, lambda *place: files.get(place))
+
+    if isinstance(expected, str):
+        with pytest.raises(ConfigProblem, match=re.escape(expected)):
+            found()
+    else:
+        assert found() == expected

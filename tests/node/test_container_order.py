@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import pod as build
 
-from kohort.node.container_order import ContainerRun, next_starts, pause_after_end, phase, will_restart
+from kohort.node.container_order import (
+    ContainerRun,
+    next_starts,
+    pause_after_end,
+    phase,
+    restarts_all,
+    uninitialized,
+    will_restart,
+)
 from kohort.node.runtimes.interface import Instance
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodePod, NodePodSpec
@@ -47,6 +55,46 @@ def test_rules_of_a_container_come_before_the_pods_policy() -> None:
     assert found.containers is not None
     assert will_restart(found, found.containers[0], ended("c", 42))
     assert not will_restart(found, found.containers[0], ended("c", 1))
+
+
+ALL = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}]
+
+
+def test_the_first_rule_that_applies_decides() -> None:
+    restart = {"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [0]}}
+    for rules, source in ((ALL, True), ([restart, *ALL], False), ([*ALL, restart], True)):
+        found = spec("Never", restartPolicy="Never", restartPolicyRules=rules)
+        assert (restarts_all(found, {"c": ended("c", 42)}) is not None) == source
+    assert restarts_all(spec(restartPolicyRules=ALL), {"c": ended("c", 1)}) is None
+    assert restarts_all(spec(restartPolicyRules=ALL), {"c": running("c")}) is None
+
+
+@pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])
+def test_a_pod_that_is_restarted_as_a_whole_begins_with_its_init_containers(policy: str) -> None:
+    found = spec(policy, [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}], restartPolicyRules=ALL)
+    runs = {"i": ended("i", 0), "s": ended("s", 137), "c": ended("c", 42)}
+    assert restarts_all(found, runs) is runs["c"]
+    for run in runs.values():
+        run.restarts_with_all = True
+    assert restarts_all(found, runs) is None, "once is enough"
+    assert phase(found, runs) == "Running" and uninitialized(found, runs) == [], "it was initialized before"
+    for name in ("i", "s", "c"):
+        assert [each.name for each in next_starts(found, runs, 0.0).starts] == [name]
+        runs[name].begin(Instance(name, 1, 1, "t"), 1, 0.0)
+        runs[name].started = True
+        if name == "i":
+            assert next_starts(found, runs, 0.0).starts == [], "an init container must end first"
+            runs[name].instance = Instance(name, 1, 1, "t", "t", 0)
+    assert next_starts(found, runs, 0.0).starts == []
+
+
+def test_an_init_container_follows_its_own_rules() -> None:
+    rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [7]}}]
+    found = spec("Never", [{"name": "i", "restartPolicy": "Never", "restartPolicyRules": rules}])
+    for code, again, then in ((7, ["i"], "Pending"), (8, [], "Failed")):
+        runs = {"i": ended("i", code), "c": ContainerRun("c")}
+        assert [each.name for each in next_starts(found, runs, 0.0).starts] == again
+        assert phase(found, runs) == then
 
 
 def test_a_container_stopped_for_a_resize_starts_whatever_the_policy() -> None:

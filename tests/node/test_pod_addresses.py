@@ -4,6 +4,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 import pytest
+from tests.node.free_addresses import free_block
 
 from kohort.node import netlink
 from kohort.node.address_blocks import ASSIGNED, ASSIGNED_POOL, LOOPBACK_POOL
@@ -35,7 +36,7 @@ def test_an_address_of_another_block_is_not_taken_over() -> None:
 
 
 def test_an_address_that_the_machine_has_already_is_not_given_out(tmp_path: Path) -> None:
-    block = ASSIGNED_POOL.first_choice("a machine with leftovers")
+    block = free_block(tmp_path)
     if not netlink.may_add_addresses(str(block.broadcast_address - 1)):
         pytest.skip("the right to add addresses is needed")
     left_behind = str(block.network_address + 1)
@@ -47,7 +48,7 @@ def test_an_address_that_the_machine_has_already_is_not_given_out(tmp_path: Path
 
 
 def test_what_a_killed_agent_has_added_is_taken_away_by_the_next(tmp_path: Path) -> None:
-    block, record = ASSIGNED_POOL.first_choice("an agent that is killed"), tmp_path / "addresses"
+    block, record = free_block(tmp_path), tmp_path / "addresses"
     if not netlink.may_add_addresses(str(block.broadcast_address - 1)):
         pytest.skip("the right to add addresses is needed")
     killed = AddressBook(block, assigns=True, record=record)

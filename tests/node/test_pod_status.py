@@ -51,7 +51,7 @@ def test_w1_overhead_is_not_part_of_what_is_reported() -> None:
     assert found["resources"]["requests"]["cpu"] == "500m" and found["allocatedResources"]["cpu"] == "500m"
 
 
-def test_no_limit_is_reported_when_somebody_has_none() -> None:
+def test_no_limit_is_reported_when_a_container_has_none() -> None:
     pod = sized(c1="-:200m/200Mi", c2="")
     assert "limits" not in pod_resources(pod, figures_of(pod), None)["resources"]
 

@@ -149,7 +149,7 @@ async def test_hooks_and_the_time_to_end(bench: Bench, tmp_path: Path) -> None:
     )
     await bench.ready("hooked")
     await bench.client.delete(PODS, "hooked", "default")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         async for event in bench.client.watch(PODS, "default", field_selector="metadata.name=hooked"):
             if event.type == "DELETED":
                 break

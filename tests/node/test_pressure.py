@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.builders import pod as build
 from tests.node.resizing import sized
 
 from kohort.node.pressure import (
@@ -14,8 +15,10 @@ from kohort.node.pressure import (
     first_for_memory,
     pressure_of,
     resident_bytes,
+    storage_message,
     written_bytes,
 )
+from kohort.objects.pods import Pod
 
 MI, GI = 1 << 20, 1 << 30
 
@@ -33,6 +36,31 @@ MI, GI = 1 << 20, 1 << 30
 def test_when_there_is_pressure(left: dict[str, int], expected: Pressure) -> None:
     plenty = {"memory": GI, "disk": 50 * GI, "disk_total": 100 * GI, "pids": 90, "pids_total": 100}
     assert pressure_of(**{**plenty, **left}) == expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "written", "rest", "expected"),
+    [
+        ({"a": "10Mi", "b": "20Mi"}, {"a": 10 * MI, "b": 20 * MI}, 0, ""),
+        (
+            {"a": "10Mi", "b": "20Mi"},
+            {"a": 11 * MI},
+            0,
+            'Container a exceeded its local ephemeral storage limit "10Mi". ',
+        ),
+        ({"a": "10Mi", "b": "20Mi"}, {"a": 9 * MI}, 22 * MI, "the total limit of containers 30Mi. "),
+        ({"a": "10Mi"}, {"a": 9 * MI, "b": 2 * MI}, 0, "the total limit of containers 10Mi. "),
+        ({}, {"a": 9 * GI}, GI, ""),
+    ],
+)
+def test_who_writes_more_than_it_may(limits: dict[str, str], written: dict[str, int], rest: int, expected: str) -> None:
+    containers = [
+        {"name": name, "resources": {"limits": {"ephemeral-storage": limits[name]} if name in limits else {}}}
+        for name in ("a", "b")
+    ]
+    pod = build("p").containers(*containers).as_view(Pod)
+    found = storage_message(pod, written, rest)
+    assert found.endswith(expected) and bool(found) == bool(expected)
 
 
 def using(uid: str, usage: int, **more: object) -> EvictionCandidate:

@@ -37,10 +37,9 @@ async def nothing(command: tuple[str, ...]) -> tuple[int, bytes]:
 async def outcome(port: int, **probe: JsonObject | int) -> str:
     question, container = made(port, **probe)
     try:
-        await run_probe(question, container, "127.0.0.1", nothing)
+        return await run_probe(question, container, "127.0.0.1", nothing) or "fine"
     except ProbeFailed as problem:
         return str(problem)
-    return "fine"
 
 
 def http(status: str, *headers: str) -> Handler:
@@ -62,7 +61,11 @@ def http(status: str, *headers: str) -> Handler:
         ("404 Not Found", (), "HTTP probe failed with statuscode: 404"),
         ("500 Oh", (), "HTTP probe failed with statuscode: 500"),
         ("302 Found", ("Location: /end",), "fine"),
-        ("302 Found", ("Location: https://elsewhere.example.com/",), "fine"),
+        (
+            "302 Found",
+            ("Location: https://elsewhere.example.com/",),
+            "Probe terminated redirects, Response body: body",
+        ),
     ],
 )
 async def test_http(status: str, headers: tuple[str, ...], expected: str) -> None:
@@ -70,7 +73,17 @@ async def test_http(status: str, headers: tuple[str, ...], expected: str) -> Non
         assert await outcome(port, httpGet={"path": "/", "port": "web"}) == expected
 
 
-async def test_tcp_and_a_port_nobody_listens_on() -> None:
+@pytest.mark.parametrize(
+    ("status", "expected"), [("200 OK", "fine"), ("500 Oh", "HTTP probe failed with statuscode: 500")]
+)
+async def test_a_redirect_to_the_same_host_may_be_a_complete_address(status: str, expected: str) -> None:
+    async with serving(http(status)) as target:
+        redirect = http("302 Found", f"Location: http://127.0.0.1:{target}/elsewhere")
+        async with serving(redirect) as port:
+            assert await outcome(port, httpGet={"path": "/", "port": "web"}) == expected
+
+
+async def test_tcp_probes_with_and_without_a_listener() -> None:
     async with serving(http("200 OK")) as port:
         assert await outcome(port, tcpSocket={"port": port}) == "fine"
     refused = f"dial tcp 127.0.0.1:{port}: connect: connection refused"

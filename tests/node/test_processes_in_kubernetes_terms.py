@@ -118,7 +118,7 @@ sleep 1000
     assert not await asyncio.to_thread(os.path.lexists, place), "what is mounted cannot be removed"
 
 
-async def test_new_content_is_seen_except_at_sub_paths_and_by_whoever_looks_inside(bench: Bench) -> None:
+async def test_new_content_is_seen_except_at_sub_paths_and_in_ephemeral_containers(bench: Bench) -> None:
     settings: JsonObject = {"metadata": {"name": "changing", "namespace": "default"}, "data": {"a": "old"}}
     await bench.client.create(CONFIG_MAPS, settings, "default")
     mounts = [volume("v", "/run/whole"), volume("v", "/run/part", subPath="a")]

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.node.free_addresses import free_block
 
 from kohort.node import emptydir, netlink, stale_state_cleanup
-from kohort.node.address_blocks import ASSIGNED_POOL, interface_of
+from kohort.node.address_blocks import interface_of
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.pod_network_namespaces import NetworkNamespaces
 from kohort.node.runtimes.interface import Instance, Launch
@@ -45,7 +46,7 @@ def is_mounted_below(directory: Path) -> bool:
 
 async def until(holds: Callable[[], bool]) -> None:
     """The kernel tells nobody, so look again until it is so."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -110,7 +111,7 @@ async def test_a_directory_without_anything_is_left_alone(tmp_path: Path) -> Non
 async def test_networks_go_with_their_mounts_and_interfaces(tmp_path: Path) -> None:
     if not NetworkNamespaces.permitted():
         pytest.skip("the right to make networks is needed")
-    address = str(ASSIGNED_POOL.first_choice(str(tmp_path))[1])
+    address = str(free_block(tmp_path)[1])
     await NetworkNamespaces(tmp_path / "networks").ensure("uid1", address, None)
     assert interface_of(address) in names_in(Path("/sys/class/net"))
     await stale_state_cleanup.end(tmp_path)
@@ -122,7 +123,7 @@ async def test_networks_go_with_their_mounts_and_interfaces(tmp_path: Path) -> N
 async def test_networks_of_some_pods_can_be_kept(tmp_path: Path) -> None:
     if not NetworkNamespaces.permitted():
         pytest.skip("the right to make networks is needed")
-    networks, block = NetworkNamespaces(tmp_path / "networks"), ASSIGNED_POOL.first_choice(str(tmp_path))
+    networks, block = NetworkNamespaces(tmp_path / "networks"), free_block(tmp_path)
     for number, uid in enumerate(("stays", "goes"), 1):
         await networks.ensure(uid, str(block[number]), None)
     networks.remove_all(but={"stays"})
@@ -131,7 +132,7 @@ async def test_networks_of_some_pods_can_be_kept(tmp_path: Path) -> None:
 
 
 async def test_addresses_are_given_back(tmp_path: Path) -> None:
-    block = ASSIGNED_POOL.first_choice(str(tmp_path))
+    block = free_block(tmp_path)
     if not netlink.may_add_addresses(str(block.broadcast_address - 1)):
         pytest.skip("the right to add addresses is needed")
     record = tmp_path / "records" / "service-addresses"
@@ -144,7 +145,7 @@ async def test_addresses_are_given_back(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0 or not NetworkNamespaces.permitted(), reason="mounts and networks are needed")
 async def test_what_services_and_volumes_have_left_goes_too(tmp_path: Path) -> None:
-    networks, pods = NetworkNamespaces(tmp_path / "networks"), AddressBook(ASSIGNED_POOL.first_choice(str(tmp_path)))
+    networks, pods = NetworkNamespaces(tmp_path / "networks"), AddressBook(free_block(tmp_path))
     services = ServiceNetwork(networks, pods, tmp_path / "records" / "service-network")
     await services.start()
     await asyncio.to_thread(services.hold, {"10.96.0.77"})
@@ -160,7 +161,7 @@ async def is_ruled(block: str) -> bool:
     return f"from {block}/" in (await asked.communicate())[0].decode()
 
 
-def test_directories_of_pods_that_nobody_knows_are_removed(tmp_path: Path) -> None:
+def test_directories_of_unknown_pods_are_removed(tmp_path: Path) -> None:
     for uid in ("known", "gone"):
         (tmp_path / "pods" / uid / "logs").mkdir(parents=True)
     stale_state_cleanup.remove_directories(stale_state_cleanup.orphaned_directories(tmp_path, {"known"}))

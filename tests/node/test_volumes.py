@@ -7,7 +7,7 @@ import pytest
 from tests.builders import pod as build
 
 from kohort.node.runtimes.interface import Mount
-from kohort.node.volumes import MountProblem, mounts_of, write_atomically
+from kohort.node.volumes import MountProblem, mounts_of, read_in_volume, write_atomically
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodePod
 
@@ -35,16 +35,23 @@ def pod_with(mount: JsonObject, **source: JsonObject) -> NodePod:
         ({}, {"emptyDir": {}}, ("", False)),
         ({"readOnly": True}, {"emptyDir": {}}, ("", True)),
         ({}, {"configMap": {"name": "x"}}, ("", True)),
-        ({"subPath": "below"}, {"emptyDir": {}}, ("/below", False)),
+        ({"subPath": "below"}, {"emptyDir": {}}, ("below", False)),
         ({}, {"image": {"reference": "model:v1"}}, ("", True)),
-        ({"subPathExpr": "$(NAME)"}, {"emptyDir": {}}, ("/me", False)),
+        ({"subPathExpr": "$(NAME)"}, {"emptyDir": {}}, ("me", False)),
     ],
 )
 def test_what_is_mounted(tmp_path: Path, mount: JsonObject, source: JsonObject, expected: tuple[str, bool]) -> None:
     pod = pod_with(mount, **source)
     assert pod.spec.containers is not None
     found = mounts_of(pod, pod.spec.containers[0], {"v": str(tmp_path)}, {"NAME": "me"})
-    assert found == (Mount(f"{tmp_path}{expected[0]}", "/data", expected[1]),)
+    assert found == (Mount(str(tmp_path), "/data", expected[1], sub_path=expected[0]),)
+    assert (tmp_path / expected[0]).is_dir()
+
+
+def test_a_path_in_a_container_begins_at_its_root(tmp_path: Path) -> None:
+    pod = pod_with({"mountPath": "data"}, emptyDir={})
+    (mount,) = mounts_of(pod, (pod.spec.containers or ())[0], {"v": str(tmp_path)}, {})
+    assert mount.target == "/data"
 
 
 def test_nothing_is_made_in_an_image(tmp_path: Path) -> None:
@@ -77,4 +84,31 @@ def test_a_sub_path_does_not_follow_links_out_of_its_volume(tmp_path: Path, path
     assert list(outside.iterdir()) == []
     pod = pod_with({"subPath": "good"}, emptyDir={})
     (mount,) = mounts_of(pod, (pod.spec.containers or ())[0], {"v": str(volume)}, {})
-    assert mount.source == str(volume / "inner")
+    assert (mount.source, mount.sub_path) == (str(volume), "inner")
+
+
+def test_parts_of_a_volume_have_its_permissions(tmp_path: Path) -> None:
+    tmp_path.chmod(0o2777)
+    pod = pod_with({"subPath": "above/below"}, emptyDir={})
+    mounts_of(pod, (pod.spec.containers or ())[0], {"v": str(tmp_path)}, {})
+    made = [tmp_path / "above", tmp_path / "above" / "below"]
+    assert [path.stat().st_mode & 0o7777 for path in made] == [0o2777, 0o2777]
+
+
+def test_files_of_volumes_are_read_without_following_links_out(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    (volume / "in").mkdir(parents=True)
+    (volume / "in" / "file").write_text("A='1'")
+    (volume / "link").symlink_to("in/file")
+    (tmp_path / "secret").write_text("no")
+    (volume / "out").symlink_to("../secret")
+    os.mkfifo(volume / "pipe")
+    assert read_in_volume(str(volume), "in/file", 10) == b"A='1'"
+    assert read_in_volume(str(volume), "link", 10) == b"A='1'"
+    for path, problem in (("out", "leads out"), ("../secret", "leads out"), ("pipe", "regular"), ("in", "directory")):
+        with pytest.raises((ValueError, OSError), match=problem):
+            read_in_volume(str(volume), path, 10)
+    with pytest.raises(ValueError, match="larger than 3 bytes"):
+        read_in_volume(str(volume), "in/file", 3)
+    with pytest.raises(FileNotFoundError):
+        read_in_volume(str(volume), "none", 10)

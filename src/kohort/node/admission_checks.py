@@ -6,9 +6,11 @@ from typing import Final
 
 import msgspec
 
+from kohort.objects import well_known_names
+from kohort.objects.node_pods import NodePod
 from kohort.objects.pods import Pod
 
-OS_LABEL: Final = "kubernetes.io/os"
+OS_LABEL: Final = well_known_names.OS
 OS: Final = "linux"
 _ANY: Final = ("", "0.0.0.0", "::")
 
@@ -18,6 +20,16 @@ class Rejection(msgspec.Struct, frozen=True):
 
     reason: str
     message: str
+
+
+NO_EXACT_GROUPS: Final = Rejection(
+    "SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"
+)
+
+
+def needs_exact_groups(pod: NodePod) -> bool:
+    context = pod.spec.security_context
+    return context is not None and context.supplemental_groups_policy == "Strict"
 
 
 def mismatch(pod: Pod, others: Iterable[Pod]) -> Rejection | None:

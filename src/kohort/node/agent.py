@@ -41,6 +41,7 @@ from kohort.node.resize.actuation import Actuator, CgroupActuator, RecordOnlyAct
 from kohort.node.resize.allocation import Allocations
 from kohort.node.resize.pod_resize import PodResize
 from kohort.node.resize.queue import ResizeQueue
+from kohort.node.resource_usage import UsageSampler
 from kohort.node.runtimes.interface import ImageSource, Instance, Runtime, parse_container_key
 from kohort.node.security_context import unenforced, unenforced_by_runtime
 from kohort.node.status_reporter import StatusReporter
@@ -100,8 +101,6 @@ class Agent:
         self._controller = manager.controller("node-pods", self.reconcile, workers=WORKERS, pace=unthrottled)
         self.recorder = manager.recorder("kubelet")
         bound = manager.informer(PODS, NodePod, field_selector=f"spec.nodeName={options.name}")
-        services = manager.informer(SERVICES, Service)
-        slices = manager.informer(ENDPOINT_SLICES, EndpointSlice)
 
         machine = Machine.measure(options.name, options.directory, options.api_server, options.capacity)
         reason = "" if cgroups is not None else options.no_limits_reason
@@ -112,27 +111,15 @@ class Agent:
         self.metrics = NodeMetrics(manager.metrics.registry)
 
         self.allocations = Allocations(options.directory / "records", observer)
-        self._actuator: Actuator = RecordOnlyActuator(self.allocations)
-        if cgroups is not None:
-            cgroups.directory_name = runtime.cgroup_name
-            self._actuator = CgroupActuator(cgroups, self.allocations, runtime)
+        self._actuator = _actuator(cgroups, self.allocations, runtime)
         self.resizes = ResizeQueue(self.allocations, self.pods, self.state, self.metrics)
 
-        api_server = ApiServerAddress(slices, options.api_server)
+        api_server = ApiServerAddress(manager.informer(ENDPOINT_SLICES, EndpointSlice), options.api_server)
         self.network = PodNetwork(machine.address, addresses, api_server)
-        self.names = NameDirectory(
-            services,
-            slices,
-            self.pods.addressed,
-            api_server.current,
-            self._rewrite_names,
-            addresses.services,
-            addresses.service_network,
-            machine.address,
-            self._report_restored,
-        )
+        self.names = self._name_directory(manager, api_server, addresses)
         sources, images = ConfigSources(manager.client), options.directory / "images"
-        self._volumes = PodVolumes(manager.client, sources, machine, images)
+        directories = images if runtime.images is None else None
+        self._volumes = PodVolumes(manager.client, sources, machine, directories)
         self._launches = LaunchBuilder(machine, self.files, sources, self.names, api_server)
         self._images: ImageSource = runtime.images if runtime.images is not None else DirectoryImages(images)
 
@@ -143,8 +130,22 @@ class Agent:
         self.evictions = EvictionManager(
             self.state, self.pods, self.files, cgroups, runtime, self.heartbeat, self.resizes
         )
+        self.usage = UsageSampler(options.name, self.pods, cgroups, runtime)
         manager.prepare(lambda: single_agent_lock.check(manager.client, options.name, identity))
         self._register(manager)
+
+    def _name_directory(self, manager: Manager, api_server: ApiServerAddress, addresses: AddressPlan) -> NameDirectory:
+        return NameDirectory(
+            manager.informer(SERVICES, Service),
+            manager.informer(ENDPOINT_SLICES, EndpointSlice),
+            self.pods.addressed,
+            api_server.current,
+            self._rewrite_names,
+            addresses.services,
+            addresses.service_network,
+            self.state.machine.address,
+            self._report_restored,
+        )
 
     def _serve_plugins(self, manager: Manager, directory: Path, observer: WriteObserver) -> Devices:
         from kohort.node.devices.service import serve_plugins
@@ -162,6 +163,7 @@ class Agent:
         manager.background("node-names", self.names.run)
         manager.background("node-heartbeat", self.heartbeat.run)
         manager.background("node-pressure", self.evictions.run)
+        manager.background("node-usage", self.usage.run)
         manager.background("node-retries", self._retry_resizes)
         manager.background("node-orphans", self._remove_orphans)
         manager.clean_up(self._close)
@@ -282,6 +284,10 @@ class Agent:
         accept every address in them."""
         if (old is not None and old.ready) != (new is not None and new.ready):
             self.names.notice()
+        if old is not None and new is not None and old.ready and not new.ready:
+            worker = self._workers.get(Key(new.metadata.namespace, new.metadata.name))
+            if worker is not None:
+                worker.record.became_unready = True
 
     def _report_restored(self, restored: list[str]) -> None:
         message = f"Restored what another program had deleted from the network of this node: {', '.join(restored)}"
@@ -344,6 +350,13 @@ class Agent:
         return over and all(pod.finished for pod in self.pods.bound.list())
 
 
+def _actuator(cgroups: Cgroups | None, allocations: Allocations, runtime: Runtime) -> Actuator:
+    if cgroups is None:
+        return RecordOnlyActuator(allocations)
+    cgroups.directory_name = runtime.cgroup_name
+    return CgroupActuator(cgroups, allocations, runtime)
+
+
 def _needs_sync(old: NodePod | None, new: NodePod | None) -> bool:
     """Most changes of a pod's status are the agent's own reports."""
     if old is None or new is None:
@@ -356,5 +369,6 @@ def _needs_sync(old: NodePod | None, new: NodePod | None) -> bool:
         or old.metadata.uid != new.metadata.uid
         or old.metadata.generation != new.metadata.generation
         or old.spec != new.spec
+        or (old.ready and not new.ready)
         or (bool(new.spec.readiness_gates) and old.status.conditions != new.status.conditions)
     )

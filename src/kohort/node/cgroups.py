@@ -134,6 +134,11 @@ class Cgroups:
             self._in_use(path, count_cache), {name: bytes for name, bytes in found.items() if bytes is not None}
         )
 
+    def cpu_seconds(self, path: Path) -> float:
+        """What a cgroup has spent on cpus."""
+        rows = (line.partition(" ") for line in self.read(path, "cpu.stat").splitlines())
+        return next((int(value) for key, _, value in rows if key == "usage_usec"), 0) / 1e6
+
     def kill(self, path: Path) -> None:
         """End everything in a cgroup at once."""
         with contextlib.suppress(OSError):

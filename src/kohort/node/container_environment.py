@@ -9,18 +9,27 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from kohort.objects.core import Service
-from kohort.objects.node_pods import EnvVar, NodeContainer, NodePod
+from kohort.objects.node_pods import EnvVar, FileKeySelector, NodeContainer, NodePod
 from kohort.objects.quantity import Quantity
 from kohort.objects.volumes import ObjectFieldSelector, ResourceFieldSelector
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
+_KIND_NAMES: Final = {"configmap": "ConfigMap", "secret": "Secret"}
 _NAME: Final = re.compile(r"[ -<>-~]+")
 """Printable ASCII without `=`."""
 
 Sources = Callable[[str, str], Mapping[str, str] | None]
 """The data of a ConfigMap (`configmap`) or Secret (`secret`) by name; None if there is none. Bytes that are not
 text are decoded with `os.fsdecode`."""
+
+
+EnvFiles = Callable[[str, str], str | None]
+"""The text of a file by volume and path in it; None if it is not there. Raises ConfigProblem."""
+
+
+def no_files(volume: str, path: str) -> str | None:
+    return None
 
 
 class ConfigProblem(Exception):
@@ -48,6 +57,7 @@ def environment(
     services: Mapping[str, str],
     facts: Mapping[str, str],
     allocatable: Mapping[str, Quantity],
+    files: EnvFiles = no_files,
 ) -> dict[str, str]:
     """`facts` are what only the node knows of a pod: `status.podIP`, `status.hostIP`. Raises ConfigProblem."""
     found: dict[str, str] = dict(services)
@@ -64,7 +74,10 @@ def environment(
             raise ConfigProblem(f'{kind} "{reference.name}" not found')
         found |= {source.prefix + key: value for key, value in data.items() if _NAME.fullmatch(source.prefix + key)}
     for entry in container.env:
-        value = _value(pod, container, entry, sources, found, facts, allocatable)
+        if entry.value_from is not None and entry.value_from.file_key_ref is not None:
+            value = _file_value(entry.value_from.file_key_ref, files)
+        else:
+            value = _value(pod, container, entry, sources, found, facts, allocatable)
         if value is not None:
             found[entry.name] = value
     for name, value in found.items():
@@ -79,7 +92,7 @@ def _check_possible(name: str, value: str) -> None:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ConfigProblem(f'environment variable "{name}" holds bytes that are no text') from None
+        raise ConfigProblem(f'environment variable "{name}" holds bytes that are not text') from None
 
 
 def command_line(
@@ -209,8 +222,56 @@ def _value(
             return None
         if data is None:
             raise ConfigProblem(f'{kind} "{reference.name}" not found')
-        raise ConfigProblem(f"couldn't find key {reference.key} in {kind} {pod.metadata.namespace}/{reference.name}")
+        where = f"{_KIND_NAMES[kind]} {pod.metadata.namespace}/{reference.name}"
+        raise ConfigProblem(f"couldn't find key {reference.key} in {where}")
     return data[reference.key]
+
+
+def _file_value(reference: FileKeySelector, files: EnvFiles) -> str | None:
+    """None leaves the variable out."""
+    text = files(reference.volume_name, reference.path)
+    value = env_file_value(text, reference.key) if text is not None else ""
+    if value:
+        return value
+    if reference.optional:
+        return None
+    where = f'file "{reference.path}" of volume "{reference.volume_name}"'
+    raise ConfigProblem(f'environment variable key "{reference.key}" not found in {where}')
+
+
+def env_file_value(text: str, key: str) -> str:
+    """The value of a variable in a file of lines `NAME='value'`, empty if it has none. Lines after the variable are not
+    looked at. Raises ConfigProblem.
+
+    >>> env_file_value("# colours\\nA='red' # or\\nB='x\\ny'", "B")
+    'x\\ny'
+    """
+    lines = enumerate(text.splitlines(), 1)
+    for number, line in lines:
+        line = line.lstrip(" \t")
+        if not line or line.startswith("#"):
+            continue
+        name, equals, rest = line.partition("=")
+        if not equals or not name or name != name.rstrip(" \t"):
+            raise ConfigProblem(f"couldn't parse env file: line {number} is not NAME='value'")
+        if not rest or rest[0] in " \t":
+            value = ""
+        elif rest[0] != "'":
+            raise ConfigProblem(f"couldn't parse env file: the value in line {number} is not in single quotes")
+        else:
+            value, quote, rest = rest[1:].partition("'")
+            while not quote:
+                _, following = next(lines, (0, None))
+                if following is None:
+                    raise ConfigProblem(f"couldn't parse env file: the quote in line {number} is not closed")
+                more, quote, rest = following.partition("'")
+                value += f"\n{more}"
+            rest = rest.lstrip(" \t")
+            if rest and not rest.startswith("#"):
+                raise ConfigProblem(f"couldn't parse env file: unexpected text after the quote of line {number}")
+        if name == key:
+            return value
+    return ""
 
 
 def _quoted(text: str) -> str:

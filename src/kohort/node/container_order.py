@@ -2,13 +2,14 @@
 
 | container    | starts when                                                    | starts again                  |
 |--------------|----------------------------------------------------------------|-------------------------------|
-| regular init | all before it have succeeded, sidecars before it have started  | after a failure, unless Never |
+| regular init | all before it have succeeded, sidecars before it have started  | as the restart policy says    |
 | sidecar      | in its turn among the init containers                          | always                        |
 | any other    | all init containers are through                                | as the restart policy says    |
 | ephemeral    | at once                                                        | never                         |
 
 The pause before each next start is that of `kohort.rules.container_restarts`. A container that was stopped for a resize
-starts again whatever the policy, after the same pause as any other.
+starts again whatever the policy, after the same pause as any other. So does every container of a pod that is restarted
+as a whole (`RestartAllContainers`).
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +18,7 @@ import msgspec
 
 from kohort.node.runtimes.interface import Instance
 from kohort.objects.node_pods import NodeContainer, NodePodSpec
-from kohort.rules.container_restarts import next_pause, restarts_after_exit
+from kohort.rules.container_restarts import RESTART_ALL, action_of_rules, next_pause, restarts_after_exit
 from kohort.rules.pod_status import ContainerProgress, pod_phase
 
 
@@ -50,6 +51,8 @@ class ContainerRun(msgspec.Struct):
     stopping: bool = False
     outdated: bool = False
     """It ran in namespaces of the pod that are gone: init containers run again."""
+    restarts_with_all: bool = False
+    """It was stopped because all containers of the pod start again."""
     termination_message: str = ""
 
     def begin(self, instance: Instance, attempt: int, now: float) -> None:
@@ -57,12 +60,13 @@ class ContainerRun(msgspec.Struct):
         self.previous, self.instance = self.instance, instance
         self.attempt, self.begun_at, self.restart_due = attempt, now, None
         self.waiting_reason, self.waiting_message, self.termination_message = "", "", ""
-        self.ready, self.started, self.post_start_done, self.outdated = False, False, True, False
+        self.ready, self.started, self.post_start_done = False, False, True
+        self.outdated = self.restarts_with_all = False
 
     @property
     def begun(self) -> bool:
-        """It was started in the present namespaces of the pod."""
-        return self.attempt >= 0 and not self.outdated
+        """It was started in the present namespaces of the pod, and since all of its containers were restarted."""
+        return self.attempt >= 0 and not self.outdated and not self.restarts_with_all
 
     @property
     def running(self) -> bool:
@@ -75,7 +79,7 @@ class ContainerRun(msgspec.Struct):
     @property
     def last(self) -> Instance | None:
         """The last attempt that has ended: the present one while the next start is due, else the one before it."""
-        waits = self.restart_due is not None or self.waiting_reason
+        waits = self.restart_due is not None or self.waiting_reason or self.restarts_with_all
         return self.instance if self.ended and waits else self.previous
 
     @property
@@ -119,12 +123,28 @@ def next_starts(
 
 def will_restart(spec: NodePodSpec, container: NodeContainer, run: ContainerRun) -> bool:
     """Whether a container that has ended starts again."""
-    for rule in container.restart_policy_rules:
-        if rule.action == "Restart" and rule.exit_codes is not None:
-            listed = run.exit_code in rule.exit_codes.values
-            if listed == (rule.exit_codes.operator == "In"):
-                return True
+    if run.restarts_with_all or action_of_rules(container.restart_policy_rules, run.exit_code):
+        return True
     return restarts_after_exit(container.restart_policy or spec.restart_policy, run.exit_code)
+
+
+def restarts_all(spec: NodePodSpec, runs: Mapping[str, ContainerRun]) -> ContainerRun | None:
+    """A container that has ended in a way after which all containers of its pod start again."""
+    for container in (*spec.init_containers, *(spec.containers or ())):
+        run = runs[container.name]
+        action = action_of_rules(container.restart_policy_rules, run.exit_code) if run.ended else ""
+        if action == RESTART_ALL and not run.restarts_with_all:
+            return run
+    return None
+
+
+def may_restart_all(spec: NodePodSpec) -> bool:
+    """Whether the pod has a rule that restarts all containers."""
+    return any(
+        rule.action == RESTART_ALL
+        for container in (*spec.init_containers, *(spec.containers or ()))
+        for rule in container.restart_policy_rules
+    )
 
 
 def pause_after_end(run: ContainerRun, now: float) -> float:
@@ -135,11 +155,13 @@ def pause_after_end(run: ContainerRun, now: float) -> float:
 
 def phase(spec: NodePodSpec, runs: Mapping[str, ContainerRun], restarting: Collection[str] = ()) -> str:
     """The pod's phase. `restarting` are containers that were stopped for a resize."""
-    init_failed = spec.restart_policy == "Never" and any(
-        runs[each.name].ended and runs[each.name].exit_code != 0 for each in spec.init_containers if not each.sidecar
-    )
+    init_failed = any(_init_failed(spec, each, runs[each.name]) for each in spec.init_containers if not each.sidecar)
     mains = [_progress(spec, each, runs[each.name], restarting) for each in spec.containers or ()]
     return pod_phase(mains, init_failed=init_failed)
+
+
+def _init_failed(spec: NodePodSpec, container: NodeContainer, run: ContainerRun) -> bool:
+    return run.ended and run.exit_code != 0 and not will_restart(spec, container, run)
 
 
 def _progress(
@@ -153,8 +175,8 @@ def _progress(
 
 
 def uninitialized(spec: NodePodSpec, runs: Mapping[str, ContainerRun]) -> list[str]:
-    """Init containers that are not through yet; none once a main container has started."""
-    if any(runs[each.name].begun for each in spec.containers or ()):
+    """Init containers that are not through yet; none once a main container has started, even if all start again."""
+    if any(runs[each.name].begun or runs[each.name].restarts_with_all for each in spec.containers or ()):
         return []
     return [
         each.name
@@ -168,14 +190,14 @@ def uninitialized(spec: NodePodSpec, runs: Mapping[str, ContainerRun]) -> list[s
 
 
 def _init_passed(steps: NextStarts, spec: NodePodSpec, container: NodeContainer, run: ContainerRun, now: float) -> bool:
-    if run.attempt < 0 or (run.outdated and run.ended):
+    if run.attempt < 0 or (run.ended and (run.outdated or run.restarts_with_all)):
         _restart(steps, container, run, now)
         return False
     if run.running:
         return False
     if run.exit_code == 0:
         return True
-    if spec.restart_policy == "Never":
+    if not will_restart(spec, container, run):
         steps.failed = True
         return False
     _restart(steps, container, run, now)

@@ -35,7 +35,16 @@ from kohort.node.runtimes.interface import (
     Launch,
     Runtime,
 )
+from kohort.node.sub_paths import bind_sub_paths, unbind
 from kohort.node.volumes import MountProblem
+from kohort.objects.container_reasons import (
+    CREATE_CONTAINER_CONFIG_ERROR,
+    CREATE_CONTAINER_ERROR,
+    ERR_IMAGE_NEVER_PULL,
+    ERR_IMAGE_PULL,
+    IMAGE_PULL_BACK_OFF,
+    RUN_CONTAINER_ERROR,
+)
 from kohort.objects.node_pods import NodeContainer, NodePod
 from kohort.resources import container_cgroup
 from kohort.resources.cgroups import container_memory_files
@@ -77,13 +86,13 @@ class ContainerStarter:
         except ImageBeingPulled:
             return
         except (ConfigProblem, MountProblem, DeviceProblem) as problem:
-            return self._cannot_start(run, "CreateContainerConfigError", str(problem), now)
+            return self._cannot_start(run, CREATE_CONTAINER_CONFIG_ERROR, str(problem), now)
         except NoImage as problem:
             return self._no_image(run, container, problem, now)
         except (InvalidContainer, CannotCreate) as problem:
-            return self._cannot_start(run, "CreateContainerError", str(problem), now)
+            return self._cannot_start(run, CREATE_CONTAINER_ERROR, str(problem), now)
         except (CannotStart, OSError) as problem:
-            return self._cannot_start(run, "RunContainerError", str(problem), now)
+            return self._cannot_start(run, RUN_CONTAINER_ERROR, str(problem), now)
         await self._remove_old_attempts(run, attempt)
         run.begin(instance, attempt, now)
         record.launches[container.name] = launch
@@ -106,7 +115,21 @@ class ContainerStarter:
         launch = await self._launches.build(allocated, container, attempt, sandbox, image)
         await self._devices.before_start(self._record.uid, container.name)
         self._record_actuated(allocated, container.name)
-        return launch, await self._runtime.start(launch)
+        return launch, await self._start_with_sub_paths(launch, container.name)
+
+    async def _start_with_sub_paths(self, launch: Launch, name: str) -> Instance:
+        """A container runtime is given mounts of parts of volumes, and has its own of them when it has started the
+        container. If it fails they stay: a call that was lost may still be carried out. Raises OSError."""
+        if self._runtime.images is None:
+            return await self._runtime.start(launch)
+        place = self._files.sub_paths(self._record.uid, name)
+        try:
+            bound = await asyncio.to_thread(bind_sub_paths, launch, place)
+        except OSError as problem:
+            raise MountProblem(f'failed to prepare subPath for container "{name}": {problem}') from problem
+        instance = await self._runtime.start(bound)
+        await asyncio.to_thread(unbind, place)
+        return instance
 
     def _image_request(self, container: NodeContainer, attempt: int) -> ImageRequest:
         return ImageRequest(self._record.pod, container, attempt, self._record.event, self._record.wake)
@@ -157,18 +180,18 @@ class ContainerStarter:
 
     def _no_image(self, run: ContainerRun, container: NodeContainer, problem: NoImage, now: float) -> None:
         record, image, message = self._record, container.image, str(problem)
-        if problem.reason != "ErrImagePull":
+        if problem.reason != ERR_IMAGE_PULL:
             return self._cannot_start(run, problem.reason, message, now, event=problem.reason)
         if container.image_pull_policy == "Never":
             message = f'Container image "{image}" is not present with pull policy of Never'
-            return self._cannot_start(run, "ErrImageNeverPull", message, now, event="ErrImageNeverPull")
+            return self._cannot_start(run, ERR_IMAGE_NEVER_PULL, message, now, event=ERR_IMAGE_NEVER_PULL)
         if run.failures == 0:
             record.event("Warning", "Failed", f'Failed to pull image "{image}": {message}')
-            return self._cannot_start(run, "ErrImagePull", message, now, event="ErrImagePull")
-        if run.waiting_reason != "ImagePullBackOff":
+            return self._cannot_start(run, ERR_IMAGE_PULL, message, now, event=ERR_IMAGE_PULL)
+        if run.waiting_reason != IMAGE_PULL_BACK_OFF:
             record.event("Normal", "BackOff", f'Back-off pulling image "{image}"')
         message = f'Back-off pulling image "{image}": ErrImagePull: {message}'
-        return self._cannot_start(run, "ImagePullBackOff", message, now, event="ImagePullBackOff")
+        return self._cannot_start(run, IMAGE_PULL_BACK_OFF, message, now, event=IMAGE_PULL_BACK_OFF)
 
     def _cannot_start(self, run: ContainerRun, reason: str, message: str, now: float, *, event: str = "") -> None:
         run.begun_at = now
@@ -201,6 +224,7 @@ class ContainerStarter:
         for container in running:
             run = record.runs[container.name]
             assert run.instance is not None
+            unbind(self._files.sub_paths(record.uid, container.name))
             record.exits[run.instance.id] = asyncio.Event()
             self._run_hook_and_probes(container, run, rebuilt=record.spawn(self._rebuild_launch(container, run)))
 
@@ -232,7 +256,8 @@ class ContainerStarter:
         if hook is not None and not recovered:
             run.post_start_done = False
         execute = executor(record, self._runtime, container.name)
-        probes = ProbeRunner(container, run, record.address, execute, self._probe_failed, record.wake)
+        warned = self._probe_warned
+        probes = ProbeRunner(container, run, record.address, execute, self._probe_failed, record.wake, warned)
         record.probes[container.name] = probes
 
         async def begin() -> None:
@@ -241,6 +266,7 @@ class ContainerStarter:
                     await lifecycle_hooks.run(hook, container, record.address, execute)
                 except lifecycle_hooks.HookFailed as problem:
                     record.event("Warning", "FailedPostStartHook", f"PostStartHook failed: {problem}")
+                    record.event("Normal", "Killing", f"Container {container.name} failed its PostStartHook")
                     await self._stopper.stop(container, record.grace)
                     return
                 run.post_start_done = True
@@ -249,6 +275,9 @@ class ContainerStarter:
             await probes.run()
 
         record.spawn(begin())
+
+    def _probe_warned(self, kind: str, message: str) -> None:
+        self._record.event("Warning", "ProbeWarning", f"{kind} probe warning: {message}")
 
     def _probe_failed(self, failure: ProbeFailure) -> None:
         record, name = self._record, failure.container.name

@@ -3,12 +3,12 @@
 `medium: Memory` is a file system in memory, mounted on the volume's directory where that is permitted; what is written
 there counts as memory of the container that wrote it. It is as large as `sizeLimit` says, but not larger than the pod's
 memory limit or the node. Where nothing may be mounted it is a directory on the disk. Mounts outlive the agent; they are
-unmounted when their pod is removed.
+unmounted when their pod is removed (`mount_table`).
 """
 
 import ctypes
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,6 @@ from kohort.objects.quantity import Quantity
 from kohort.objects.volumes import EmptyDir
 from kohort.resources import MEMORY, SPEC, limit_declared, limits
 
-MNT_DETACH: Final = 2
 MS_NOSUID_NODEV: Final = 2 | 4
 _libc = ctypes.CDLL(None, use_errno=True)
 _log = Log(part="node")
@@ -33,11 +32,11 @@ def provide(source: EmptyDir, place: Path, size: int, group: int | None = None) 
     place.mkdir(parents=True, exist_ok=True)
     if source.medium == "Memory" and not os.path.ismount(place):
         _mount(place, size)
+    mode = 0o1777 if source.medium == "Memory" else 0o777  # that of a tmpfs is sticky, as with kubelet
     if group is not None and os.geteuid() == 0:
         os.chown(place, -1, group)
-        place.chmod(0o2777)
-    else:
-        place.chmod(0o777)
+        mode |= 0o2000
+    place.chmod(mode)
 
 
 def memory_size(pod: Pod, source: EmptyDir, allocatable: Mapping[str, Quantity]) -> int:
@@ -54,19 +53,8 @@ def memory_size(pod: Pod, source: EmptyDir, allocatable: Mapping[str, Quantity])
     return min(bounds, default=0)
 
 
-def unmount_all(volumes: Path) -> None:
-    """Unmount all volumes of a pod."""
-    for place in mounted_below(volumes):
-        _libc.umount2(os.fsencode(place), MNT_DETACH)
-
-
-def mounted_below(volumes: Path) -> Iterator[Path]:
-    if volumes.is_dir():
-        yield from (place for place in volumes.iterdir() if not place.is_symlink() and os.path.ismount(place))
-
-
 def _mount(place: Path, size: int) -> None:
-    options = f"mode=0777,size={size}" if size else "mode=0777"
+    options = f"mode=1777,size={size}" if size else "mode=1777"
     if _libc.mount(b"tmpfs", os.fsencode(place), b"tmpfs", MS_NOSUID_NODEV, options.encode()) != 0:
         problem = os.strerror(ctypes.get_errno())
         _log.info(

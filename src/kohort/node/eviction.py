@@ -1,7 +1,9 @@
 """Watches how much memory, disk and pids the machine has left, and evicts pods before it has none."""
 
 import asyncio
+from collections.abc import Mapping
 
+from kohort.kube.log import Log
 from kohort.node import machine_info, pressure
 from kohort.node.cgroups import Cgroups
 from kohort.node.heartbeat import Heartbeat
@@ -15,6 +17,7 @@ from kohort.node.runtimes.interface import Runtime
 from kohort.objects.quantity import Quantity
 
 PERIOD_SECONDS = 10.0
+_log = Log(part="node")
 
 
 class EvictionManager:
@@ -41,6 +44,7 @@ class EvictionManager:
             available = machine_info.memory_info().get("MemAvailable", 1 << 62)
             self.set_pressure(pressure.measure(available, self._files.root))
             await self.evict_over_size_limit()
+            await self.evict_over_storage_limit()
             await asyncio.sleep(PERIOD_SECONDS)
 
     async def evict_over_size_limit(self) -> None:
@@ -55,6 +59,39 @@ class EvictionManager:
                     record.evict(f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{limit}". ')
                     break
 
+    async def evict_over_storage_limit(self) -> None:
+        """Evict pods that have written more than their limits of `ephemeral-storage`."""
+        limited = [each for each in self._evictable() if pressure.has_storage_limit(each.pod)]
+        if not limited:
+            return
+        try:
+            layers = await self._runtime.layer_bytes()
+        except OSError as problem:  # the runtime is away, which the node reports by itself
+            _log.warning("failed to ask the runtime for the size of root file systems", problem=str(problem))
+            return
+        for record in limited:
+            containers, rest = await asyncio.to_thread(self._written, record, layers)
+            if message := pressure.storage_message(record.pod, containers, rest):
+                record.evict(message)
+
+    def _written(self, record: PodRecord, layers: Mapping[str, int] | None) -> tuple[dict[str, int], int]:
+        """What each container has written to its root file system and log, and the other files of the pod on the disk;
+        volumes in memory count as memory."""
+        uid, files = record.uid, self._files
+        containers = {}
+        for name, run in record.runs.items():
+            if layers is None:
+                layer = pressure.written_bytes(files.layer(uid, name, run.attempt))
+            else:
+                layer = layers.get(run.instance.id, 0) if run.instance is not None else 0
+            containers[name] = layer + pressure.written_bytes(files.logs(uid) / name)
+        rest = sum(
+            pressure.written_bytes(files.volumes(uid) / volume.name)
+            for volume in record.pod.spec.volumes
+            if volume.empty_dir is None or volume.empty_dir.medium != "Memory"
+        )
+        return containers, rest + pressure.written_bytes(files.messages(uid))
+
     def set_pressure(self, now: Pressure) -> None:
         """The machine is under this pressure now: report it, and evict a pod if that helps."""
         if now != self._node.pressure:
@@ -68,7 +105,11 @@ class EvictionManager:
             self._evict(chosen, pressure.disk_message(chosen))
 
     def _evictable(self) -> list[PodRecord]:
-        return [each for each in self._pods.records() if each.admitted and not each.finished and not each.evicted]
+        return [
+            each
+            for each in self._pods.records()
+            if each.admitted and not each.finished and not each.evicted and not pressure.is_critical(each.pod)
+        ]
 
     def _memory_users(self) -> list[EvictionCandidate]:
         return [EvictionCandidate(record.allocated(), self._memory_of(record)) for record in self._evictable()]

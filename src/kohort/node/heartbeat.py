@@ -17,6 +17,7 @@ from kohort.node.node_state import NodeState
 from kohort.node.single_agent_lock import AGENT, NAMESPACE, RENEWAL_SECONDS
 from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
+from kohort.rules.node_lease import lease_document
 
 STATUS_SECONDS = 300.0
 LEAVING_SECONDS = 2.0
@@ -127,7 +128,7 @@ class Heartbeat:
         try:
             await self._annotate(self._identity, {"spec": {"renewTime": stamp}})
         except NotFound:
-            document = machine_info.lease_document(self._name, self._uid, stamp)
+            document = lease_document(self._name, self._uid, stamp)
             document["metadata"]["annotations"] = {AGENT: self._identity}
             with contextlib.suppress(AlreadyExists, NotFound):
                 await self._client.create(LEASES, document, NAMESPACE)

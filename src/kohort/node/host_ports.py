@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from kohort.node.names.endpoint_choice import EndpointChoice
 from kohort.node.names.service_forwarding import KINDS
-from kohort.node.names.service_proxy import TcpCarrier, UdpCarrier
+from kohort.node.names.service_proxy import TcpForwarder, UdpForwarder
 from kohort.node.service_network import bound
 from kohort.objects.node_pods import NodePod
 
@@ -16,24 +16,24 @@ Wanted = tuple[str, str, int, int]
 
 class HostPorts:
     def __init__(self) -> None:
-        self._open: dict[str, dict[Wanted, TcpCarrier | UdpCarrier]] = {}
+        self._open: dict[str, dict[Wanted, TcpForwarder | UdpForwarder]] = {}
 
     async def open(self, pod: NodePod, address: str) -> None:
         """Lead to a pod at this address what arrives at its ports; those that are open stay. Raises OSError."""
-        carriers = self._open.setdefault(pod.metadata.uid, {})
+        forwarders = self._open.setdefault(pod.metadata.uid, {})
         for wanted in wanted_by(pod):
-            if wanted in carriers:
+            if wanted in forwarders:
                 continue
             protocol, host, port, inside = wanted
             choice = EndpointChoice(asyncio.get_running_loop().time)
             choice.update([(address, inside)], None)
-            carrier = (TcpCarrier if protocol == "TCP" else UdpCarrier)(choice)
-            await carrier.start(bound(host, port, KINDS[protocol]))
-            carriers[wanted] = carrier
+            forwarder = (TcpForwarder if protocol == "TCP" else UdpForwarder)(choice)
+            await forwarder.start(bound(host, port, KINDS[protocol]))
+            forwarders[wanted] = forwarder
 
     def close(self, uid: str) -> None:
-        for carrier in self._open.pop(uid, {}).values():
-            carrier.close()
+        for forwarder in self._open.pop(uid, {}).values():
+            forwarder.close()
 
     def close_all(self) -> None:
         for uid in list(self._open):

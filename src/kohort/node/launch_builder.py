@@ -1,13 +1,19 @@
 """From the spec of a container to what the runtime is asked to start."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from kohort.node.api_server_address import ApiServerAddress
-from kohort.node.container_environment import command_line, environment, expanded, service_environment
+from kohort.node.container_environment import (
+    ConfigProblem,
+    command_line,
+    environment,
+    expanded,
+    service_environment,
+)
 from kohort.node.devices.container_use import NO_DEVICES, DeviceUse
 from kohort.node.image_config import Image
 from kohort.node.machine_info import Machine
@@ -17,12 +23,13 @@ from kohort.node.pod_files import PodFiles
 from kohort.node.pod_hostname import InvalidContainer, kernel_name_of
 from kohort.node.runtimes.interface import ContainerKey, Launch, Mount
 from kohort.node.security_context import container_security, rights_of
-from kohort.node.volumes import ConfigSources, mounts_of
+from kohort.node.volumes import ConfigSources, mounts_of, read_in_volume
 from kohort.objects.core import Service
 from kohort.objects.node_pods import NodeContainer, NodePod
 from kohort.resources import CgroupValues, oom_score_adj
 from kohort.rules import safe_sysctls
 
+LARGEST_ENV_FILE = 1 << 20
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -65,7 +72,7 @@ class LaunchBuilder:
         image: Image,
     ) -> Launch:
         """`pod` is the allocated one. Raises ConfigProblem, MountProblem, InvalidContainer."""
-        env = {**sandbox.devices.env, **await self._environment(pod, container, sandbox.address)}
+        env = {**sandbox.devices.env, **await self._environment(pod, container, sandbox)}
         if image.reference:
             return self._image_launch(pod, container, attempt, sandbox, image, env)
         command = command_line(container, env, image.config.entrypoint, image.config.command)
@@ -159,7 +166,9 @@ class LaunchBuilder:
         if (text := self._names.resolv_conf(pod)) and "/etc/resolv.conf" not in taken:
             resolv_conf = self._files.resolv_conf(pod.metadata.uid)
             write_hosts(resolv_conf, text)
-            yield Mount(str(resolv_conf), "/etc/resolv.conf", optional=True)
+            context = container.security_context
+            read_only = context is not None and bool(context.read_only_root_filesystem)
+            yield Mount(str(resolv_conf), "/etc/resolv.conf", read_only, optional=True)
         path = container.termination_message_path
         if path and os.path.normpath(path) not in taken:
             message = self._files.termination_message(pod.metadata.uid, container.name, attempt)
@@ -168,7 +177,7 @@ class LaunchBuilder:
             message.chmod(0o666)
             yield Mount(str(message), path, optional=True)
 
-    async def _environment(self, pod: NodePod, container: NodeContainer, address: str) -> dict[str, str]:
+    async def _environment(self, pod: NodePod, container: NodeContainer, sandbox: SandboxPaths) -> dict[str, str]:
         namespace = pod.metadata.namespace
         known: dict[tuple[str, str], dict[str, str] | None] = {}
         for kind, name in _referenced(container):
@@ -182,9 +191,21 @@ class LaunchBuilder:
             container,
             lambda kind, name: known.get((kind, name)),
             service_environment(services, self._api_server.current()),
-            self._machine.field_values(address),
+            self._machine.field_values(sandbox.address),
             self._machine.allocatable,
+            lambda volume, path: _env_file(sandbox.volumes, volume, path),
         )
+
+
+def _env_file(volumes: Mapping[str, str], volume: str, path: str) -> str | None:
+    if volume not in volumes:
+        raise ConfigProblem(f'cannot find the volume "{volume}" referenced by FileKeyRef')
+    try:
+        return read_in_volume(volumes[volume], path, LARGEST_ENV_FILE).decode(errors="surrogateescape")
+    except ValueError as problem:
+        raise ConfigProblem(f"couldn't parse env file: {problem}") from problem
+    except OSError:
+        return None
 
 
 def _referenced(container: NodeContainer) -> set[tuple[str, str]]:

@@ -11,12 +11,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kohort.node.pressure import LEAST_MEMORY, Pressure
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
+from kohort.rules.node_conditions import RESOURCES_ENFORCED
 
 KUBELET_VERSION: Final = "v1.36.4+kohort"
 PODS: Final = 110
-LEASE_SECONDS: Final = 40
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -100,10 +101,10 @@ def node_document(name: str, labels: Mapping[str, str]) -> JsonObject:
         "metadata": {
             "name": name,
             "labels": {
-                "kubernetes.io/hostname": name,
-                "kubernetes.io/os": "linux",
-                "kubernetes.io/arch": _ARCHITECTURES.get(platform.machine(), platform.machine()),
-                "node.kubernetes.io/instance-type": "kohort",
+                well_known_names.HOSTNAME: name,
+                well_known_names.OS: "linux",
+                well_known_names.ARCH: _ARCHITECTURES.get(platform.machine(), platform.machine()),
+                well_known_names.INSTANCE_TYPE: "kohort",
                 **labels,
             },
         },
@@ -171,21 +172,11 @@ def node_conditions(now: str, *, pressure: Pressure, unlimited: str = "", proble
         condition("MemoryPressure", pressure.memory, *memory),
         condition("DiskPressure", pressure.disk, *disk),
         condition("PIDPressure", pressure.pids, *pids),
-        condition("ResourcesEnforced", not unlimited, *enforced),
+        condition(RESOURCES_ENFORCED, not unlimited, *enforced),
         condition("Ready", False, "KubeletNotReady", problem)
         if problem
         else condition("Ready", True, "KubeletReady", "kubelet is posting ready status"),
     ]
-
-
-def lease_document(name: str, uid: str, now: str) -> JsonObject:
-    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]},
-        "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now},
-    }
 
 
 def _file(path: str) -> str:

@@ -1,6 +1,7 @@
 """Where the files of pods are below the node's directory.
 
 pods/<uid>/volumes/<volume>               content of volumes
+pods/<uid>/sub-paths/<container>          parts of volumes, mounted there while a container starts
 pods/<uid>/logs/<container>/<attempt>.log
 pods/<uid>/messages/<container>/<attempt> termination messages
 pods/<uid>/layers/<container>/<attempt>   what one start of a container changes in its image
@@ -20,14 +21,20 @@ class PodFiles:
     def volumes(self, uid: str) -> Path:
         return self.pod(uid) / "volumes"
 
+    def sub_paths(self, uid: str, container: str) -> Path:
+        return self.pod(uid) / "sub-paths" / container
+
     def logs(self, uid: str) -> Path:
         return self.pod(uid) / "logs"
 
     def log(self, uid: str, container: str, attempt: int) -> Path:
         return self.logs(uid) / container / f"{attempt}.log"
 
+    def messages(self, uid: str) -> Path:
+        return self.pod(uid) / "messages"
+
     def termination_message(self, uid: str, container: str, attempt: int) -> Path:
-        return self.pod(uid) / "messages" / container / str(attempt)
+        return self.messages(uid) / container / str(attempt)
 
     def layer(self, uid: str, container: str, attempt: int) -> Path:
         return self.pod(uid) / "layers" / container / str(attempt)

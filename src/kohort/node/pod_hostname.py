@@ -11,13 +11,20 @@ class InvalidContainer(Exception):
 
 
 def hostname_of(pod: NodePod) -> str:
+    if pod.spec.hostname_override:
+        return pod.spec.hostname_override
     return pod.spec.hostname or pod.metadata.name[:63].rstrip("-.")
+
+
+def subdomain_of(pod: NodePod) -> str:
+    """Empty if names of the pod have none: `hostnameOverride` is the whole name."""
+    return "" if pod.spec.hostname_override else pod.spec.subdomain
 
 
 def kernel_name_of(pod: NodePod) -> str:
     """What `hostname` says in the pod. Raises InvalidContainer if no kernel takes it."""
     short = hostname_of(pod)
-    if not pod.spec.set_hostname_as_fqdn or not pod.spec.subdomain:
+    if not pod.spec.set_hostname_as_fqdn or not subdomain_of(pod):
         return short
     full = full_name(short, pod.spec.subdomain, pod.metadata.namespace)
     if len(full) > LONGEST_KERNEL_NAME:

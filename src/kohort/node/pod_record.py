@@ -47,6 +47,11 @@ class PodRecord:
         self.stopping = False
         """The whole pod is being stopped."""
         self.finished = False
+        self.became_unready = False
+        """The API says so since the last report. Either that was the report itself, or the node lifecycle controller
+        marked the pod while the node was silent."""
+        self.restarting_all = False
+        """All containers are being stopped, to start again."""
         self.evicted = ""
         """Why the node stops the pod."""
         self.runs = {each.name: recovered_run(pod, each, instances) for each in containers_of(pod)}

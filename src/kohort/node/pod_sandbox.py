@@ -1,14 +1,13 @@
 """What a pod has before its first container starts: an address, a network, a cgroup, volumes."""
 
 import asyncio
-import shutil
 
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import RUNTIME_CLASSES
-from kohort.node import emptydir
 from kohort.node.cgroups import Cgroups
 from kohort.node.launch_builder import LaunchBuilder
+from kohort.node.mount_table import remove_directory, unmount_below
 from kohort.node.pod_files import PodFiles
 from kohort.node.pod_hostname import kernel_name_of
 from kohort.node.pod_network import PodNetwork
@@ -117,14 +116,14 @@ class PodSandbox:
         if self._cgroups is not None:
             await asyncio.to_thread(self._cgroups.remove, self._cgroups.pod_of(self._record.pod))
         self._network.release(self._record.uid)
-        emptydir.unmount_all(self._files.volumes(self._record.uid))
+        unmount_below(self._files.pod(self._record.uid))
 
     async def remove(self) -> None:
         """Remove everything of the pod."""
         self._removed = True
         await self.release()
         await self._runtime.remove_pod(self._record.uid)
-        await asyncio.to_thread(shutil.rmtree, self._files.pod(self._record.uid), True)
+        await asyncio.to_thread(remove_directory, self._files.pod(self._record.uid))
 
 
 def sandbox_spec(pod: NodePod, handler: str, *, log_directory: str, cgroup: str, own_network: bool) -> PodSandboxSpec:
@@ -153,4 +152,5 @@ def sandbox_spec(pod: NodePod, handler: str, *, log_directory: str, cgroup: str,
         gid_of_user=context.run_as_group,
         groups=(*fs_group, *context.supplemental_groups),
         handler=handler,
+        own_users=spec.host_users is False,
     )

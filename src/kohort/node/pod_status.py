@@ -11,14 +11,16 @@ from typing import Final
 
 import msgspec
 
-from kohort.node.container_order import ContainerRun, uninitialized
+from kohort.node.container_order import ContainerRun, may_restart_all, uninitialized
 from kohort.node.resource_views import Applied, Figures, Target, figures_of
 from kohort.node.runtimes.interface import Instance
+from kohort.objects import container_reasons
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodeContainer, NodePod
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.objects.quantity import BINARY_SI, Quantity
 from kohort.resources import CPU, MEMORY, SANDBOX, amounts_of, reported, requests, written_of
+from kohort.rules import pod_disruption
 from kohort.rules import pod_status as rules
 from kohort.rules.node_feature_gates import ALL_ON, NodeGates
 from kohort.rules.pod_status import (
@@ -60,6 +62,8 @@ class Report(msgspec.Struct):
     reason: str = ""
     message: str = ""
     stopping: bool = False
+    restarting_all: bool = False
+    """All containers are being stopped, to start again."""
     unenforced: tuple[str, ...] = ()
     """Fields of the pod that the node does not enforce."""
     gates: NodeGates = ALL_ON
@@ -97,8 +101,10 @@ def _more_conditions(report: Report) -> list[Condition]:
     if report.unenforced:
         message = f"this node does not enforce: {', '.join(report.unenforced)}"
         conditions.append(Condition(SECURITY_CONTEXT_ENFORCED, False, "FieldsNotEnforced", message))
+    if may_restart_all(report.pod.spec):
+        conditions.append(rules.all_containers_restarting(report.restarting_all, report.phase))
     if report.reason == EVICTED:
-        conditions.append(Condition("DisruptionTarget", True, "TerminationByKubelet", report.message))
+        conditions.append(Condition(pod_disruption.DISRUPTION_TARGET, True, pod_disruption.KUBELET, report.message))
     return conditions
 
 
@@ -185,12 +191,18 @@ def _state(report: Report, run: ContainerRun, container: NodeContainer, message:
         running=Running(run.instance.started)
         if run.instance is not None and run.running and run.post_start_done
         else None,
-        blocked=Waiting(run.waiting_reason, run.waiting_message) if run.waiting_reason else None,
+        blocked=_blocked(run, finished=finished),
         backoff=crash_loop_backoff(report.pod, container.name, run.restart_pause) if backs_off else None,
         ended=_terminated(run.instance, report.scheme, message) if run.instance is not None and run.ended else None,
         pod_ended=finished and not (unfinished and run.attempt < 0),
         initializing=bool(report.pod.spec.init_containers) and (not unfinished or unfinished[0] != container.name),
     )
+
+
+def _blocked(run: ContainerRun, *, finished: bool) -> Waiting | None:
+    if run.waiting_reason:
+        return Waiting(run.waiting_reason, run.waiting_message)
+    return rules.WAITS_FOR_ALL if run.restarts_with_all and run.restart_due is None and not finished else None
 
 
 def _container_resources(report: Report, container: NodeContainer, run: ContainerRun, target: Target) -> JsonObject:
@@ -221,11 +233,12 @@ def _resources(allocated: ResourceRequirements, target: Figures, actual: Figures
 def _terminated(instance: Instance, scheme: str, message: str = "") -> Terminated:
     reason = exit_reason(instance.exit_code or 0)
     if instance.oom_killed:
-        reason = "OOMKilled"
+        reason = container_reasons.OOM_KILLED
     if instance.problem:
-        reason, message = "StartError", instance.problem
+        reason, message = container_reasons.START_ERROR, instance.problem
     if instance.lost:
-        reason, message = "ContainerStatusUnknown", "the exit status was lost: the process supervisor was not running"
+        reason = container_reasons.CONTAINER_STATUS_UNKNOWN
+        message = "the exit status was lost: the process supervisor was not running"
     return Terminated(
         instance.exit_code or 0,
         reason,

@@ -25,11 +25,12 @@ from kohort.kube.controller import Requeue
 from kohort.kube.errors import Conflict, NotFound
 from kohort.kube.resources import PODS
 from kohort.node import container_order
+from kohort.node.admission_checks import NO_EXACT_GROUPS, needs_exact_groups
 from kohort.node.container_starter import ERROR_SECONDS, ContainerStarter
 from kohort.node.container_stopper import ContainerStopper
 from kohort.node.devices.interface import Devices
 from kohort.node.pod_hostname import InvalidContainer
-from kohort.node.pod_record import PodRecord
+from kohort.node.pod_record import PodRecord, resizable_of
 from kohort.node.pod_sandbox import PodSandbox
 from kohort.node.pod_status import EVICTED
 from kohort.node.resize.pod_resize import PodResize
@@ -97,6 +98,32 @@ class PodWorker:
             run.outdated = True
         record.spawn(self._stop_lost_sandbox())
 
+    def _restarts_all(self) -> bool:
+        """Whether all containers are being stopped because the end of one of them restarts all."""
+        record = self.record
+        if record.stopping or record.restarting_all:
+            return record.restarting_all
+        source = container_order.restarts_all(record.pod.spec, record.runs)
+        if source is None:
+            return False
+        message = f"Container {source.name} exited with code {source.exit_code}, all containers will be restarted"
+        record.event("Normal", "Killing", message)
+        record.restarting_all = True
+        record.spawn(self._stop_to_restart_all())
+        return True
+
+    async def _stop_to_restart_all(self) -> None:
+        """Without a grace period: what the containers do is of no use any more."""
+        record = self.record
+        try:
+            await asyncio.gather(*(self._stopper.stop(each, 0.0) for each in resizable_of(record.pod)))
+            for each in resizable_of(record.pod):
+                run = record.runs[each.name]
+                run.restarts_with_all = run.attempt >= 0
+        finally:
+            record.restarting_all = False
+            record.wake()
+
     async def _stop_lost_sandbox(self) -> None:
         await self._runtime.stop_pod(self.record.uid)
         self.record.wake()
@@ -122,6 +149,9 @@ class PodWorker:
         self._resizes.decide("pod_updated")
         if record.resize is not resize_before and record.resize.progress is not None:
             await self._reporter.report()
+        if self._restarts_all():
+            await self._reporter.report()
+            return None
         phase = container_order.phase(pod.spec, record.runs, record.restarting())
         if record.stopping or phase in FINISHED_PHASES:
             return await self._finish()
@@ -177,6 +207,8 @@ class PodWorker:
         record = self.record
         if forbidden := forbidden_sysctls(pod):
             return await self._reject("SysctlForbidden", f'forbidden sysctl: "{forbidden[0]}" not allowlisted')
+        if needs_exact_groups(pod) and not self._runtime.gives_exact_groups:
+            return await self._reject(NO_EXACT_GROUPS.reason, NO_EXACT_GROUPS.message)
         # Devices first: a pod that a device plugin refuses must not leave resources allocated.
         rejection = await self._devices.admit(pod) or self._resizes.admit(pod)
         if rejection is not None:

@@ -7,18 +7,27 @@
 | pids   | less than a tenth of all numbers is left   | none: new pods are not accepted                           |
 
 Under any of them the node takes on nothing more; resizes that need nothing more are always accepted.
+
+Whatever the machine has left, a pod is evicted that has written more than it may (`storage_message`):
+
+| what is counted                                                  | against                                    |
+|------------------------------------------------------------------|--------------------------------------------|
+| an emptyDir                                                      | its `sizeLimit`                            |
+| root file system and logs of a container                         | its limit of `ephemeral-storage`           |
+| those of all containers, emptyDirs on the disk, other files      | the sum of the limits that there are       |
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from kohort.objects.pods import Pod
-from kohort.resources import MEMORY, SPEC, requests
+from kohort.resources import MEMORY, SPEC, limits, limits_of, requests
 
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 CRITICAL: Final = 2_000_000_000
 LEAST_MEMORY: Final = 100 << 20
 LEAST_DISK: Final = 1 << 30
@@ -99,6 +108,27 @@ def disk_message(candidate: EvictionCandidate) -> str:
     return f"The node was low on resource: ephemeral-storage. Pod was using {candidate.usage}."
 
 
+def storage_message(pod: Pod, containers: Mapping[str, int], rest: int) -> str:
+    """Why a pod is evicted for what its containers have written, with the `rest` of its files; empty if it is not."""
+    total = limits(pod, SPEC).get(EPHEMERAL_STORAGE)
+    if total is not None and sum(containers.values()) + rest > total.value:
+        return f"Pod ephemeral local storage usage exceeds the total limit of containers {total}. "
+    for container in pod.spec.main_containers:
+        most = limits_of(container).get(EPHEMERAL_STORAGE)
+        if most is not None and most.value and containers.get(container.name, 0) > most.value:
+            return f'Container {container.name} exceeded its local ephemeral storage limit "{most}". '
+    return ""
+
+
+def is_critical(pod: Pod) -> bool:
+    """The node never evicts it."""
+    return (pod.spec.priority or 0) >= CRITICAL
+
+
+def has_storage_limit(pod: Pod) -> bool:
+    return EPHEMERAL_STORAGE in limits(pod, SPEC)
+
+
 def requested_memory(pod: Pod) -> int:
     amount = requests(pod, SPEC).get(MEMORY)
     return amount.value if amount is not None else 0
@@ -127,6 +157,18 @@ def resident_bytes(pids: Iterable[int]) -> int:
     return total * os.sysconf("SC_PAGE_SIZE")
 
 
+def process_cpu_seconds(pids: Iterable[int]) -> float:
+    """What processes, and children of theirs that have ended, have spent on cpus."""
+    ticks = 0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def _possible(candidates: Iterable[EvictionCandidate]) -> list[EvictionCandidate]:
     """Pods that may be evicted, and whose eviction frees a relevant amount."""
-    return [each for each in candidates if (each.pod.spec.priority or 0) < CRITICAL and each.usage >= LEAST_USAGE]
+    return [each for each in candidates if not is_critical(each.pod) and each.usage >= LEAST_USAGE]

@@ -11,9 +11,12 @@
 import asyncio
 import contextlib
 import random
+import re
 import ssl
-from collections.abc import Awaitable, Callable
+import string
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
+from urllib.parse import quote, urljoin, urlsplit
 
 import msgspec
 
@@ -26,6 +29,9 @@ GRPC_STATES: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 REDIRECTS: Final = 10
 SHOWN: Final = 256
 BODY: Final = 10 << 10
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NOT_IN_HEADER: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_ENDS_REQUEST: Final = ("content-length", "transfer-encoding", "trailer", "connection")
 
 
 class ProbeFailed(Exception):
@@ -58,8 +64,9 @@ def port_number(container: NodeContainer, port: int | str) -> int:
     raise ProbeFailed(f"there is no port {port!r}")
 
 
-async def run_probe(probe: Probe, container: NodeContainer, address: str, execute: Execute) -> None:
-    """Raises ProbeFailed, also when there is no answer in time."""
+async def run_probe(probe: Probe, container: NodeContainer, address: str, execute: Execute) -> str:
+    """A warning about a probe that counts as success, empty if there is none. Raises ProbeFailed, also when there is no
+    answer in time."""
     try:
         async with asyncio.timeout(probe.timeout_seconds or 1):
             if probe.exec is not None:
@@ -67,7 +74,7 @@ async def run_probe(probe: Probe, container: NodeContainer, address: str, execut
                 if code != 0:
                     raise ProbeFailed(output.decode(errors="replace").strip()[:SHOWN] or f"exit code {code}")
             elif probe.http_get is not None:
-                await http_get(probe.http_get, container, address)
+                return await http_get(probe.http_get, container, address)
             elif probe.tcp_socket is not None:
                 await tcp_connect(probe.tcp_socket, container, address)
             elif probe.grpc is not None:
@@ -76,6 +83,7 @@ async def run_probe(probe: Probe, container: NodeContainer, address: str, execut
         raise ProbeFailed(_too_late(probe, container, address)) from None
     except OSError as problem:
         raise ProbeFailed(problem.strerror or str(problem)) from None
+    return ""
 
 
 def _too_late(probe: Probe, container: NodeContainer, address: str) -> str:
@@ -100,7 +108,31 @@ def _url(check: HttpGet, container: NodeContainer, address: str, path: str = "")
 
 
 def _path(check: HttpGet) -> str:
-    return f"/{check.path.removeprefix('/')}"
+    """Escaped, so that what a pod's author writes stays one line of the request.
+
+    >>> _path(HttpGet(path="a b?x=%20\\r\\nHost: evil#part"))
+    '/a%20b?x=%20%0D%0AHost:%20evil'
+    """
+    path = check.path.removeprefix("/").partition("#")[0]
+    return f"/{quote(path, safe=string.punctuation, errors='replace')}"
+
+
+def request_head(host: str, port: int, path: str, headers: Mapping[str, str]) -> bytes:
+    """The lines of a GET request. Headers of the pod's author replace the usual ones, whatever their case; those that
+    say where a request ends are left out. Raises ProbeFailed for a header that would be more than one line: the node
+    must not send what a pod's author likes to addresses that the pod may not reach."""
+    lines = {"host": ("Host", f"{_bracketed(host)}:{port}"), "user-agent": ("User-Agent", "kube-probe/1.36")}
+    lines |= {"accept": ("Accept", "*/*")}
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ProbeFailed(f"net/http: invalid header field name {name!r}")
+        if _NOT_IN_HEADER.search(value):
+            raise ProbeFailed(f'net/http: invalid header field value for "{name}"')
+        if name.lower() not in _ENDS_REQUEST:
+            lines[name.lower()] = (name, value)
+    lines["connection"] = ("Connection", "close")
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.values())
+    return f"GET {path} HTTP/1.1\r\n{head}\r\n".encode()
 
 
 async def _connected(
@@ -120,34 +152,48 @@ async def tcp_connect(check: TcpSocket, container: NodeContainer, address: str) 
     writer.close()
 
 
-async def http_get(check: HttpGet, container: NodeContainer, address: str) -> int:
-    """A plain request of our own: importing a client library for this would cost every node its memory."""
+async def http_get(check: HttpGet, container: NodeContainer, address: str) -> str:
+    """A plain request of our own: importing a client library for this would cost every node its memory. Redirects to
+    another host are not followed: they count as success with a warning, which is the result."""
     host, port = check.host or address, port_number(container, check.port)
-    path = _path(check)
+    own = host
+    scheme, path = check.scheme, _path(check)
     headers = {each.name: each.value for each in check.http_headers}
     for _ in range(REDIRECTS):
         try:
-            code, location = await _request(check.scheme, host, port, path, headers)
+            code, location, body = await _request(scheme, host, port, path, headers)
         except ProbeFailed as problem:
             raise ProbeFailed(f'Get "{_url(check, container, address, path)}": {problem}') from None
-        if code not in (301, 302, 303, 307, 308) or not location.startswith("/"):
+        if code not in (301, 302, 303, 307, 308) or not location:
             if not 200 <= code < 400:
                 raise ProbeFailed(f"HTTP probe failed with statuscode: {code}")
-            return code
-        path = location
+            return ""
+        try:
+            target = urlsplit(urljoin(f"{(scheme or 'http').lower()}://{_bracketed(host)}:{port}{path}", location))
+            port = target.port or (443 if target.scheme == "https" else 80)
+        except ValueError:
+            raise ProbeFailed(f"failed to parse Location header {location[:SHOWN]!r}") from None
+        if target.hostname != own.lower():
+            return f"Probe terminated redirects, Response body: {body}"
+        query = f"?{target.query}" if target.query else ""
+        scheme, path = target.scheme, quote(target.path + query or "/", safe=string.punctuation)
     raise ProbeFailed(f"stopped after {REDIRECTS} redirects")
 
 
-async def _request(scheme: str, host: str, port: int, path: str, headers: dict[str, str]) -> tuple[int, str]:
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+async def _request(scheme: str, host: str, port: int, path: str, headers: dict[str, str]) -> tuple[int, str, str]:
+    """Status, the header Location and the beginning of the body."""
     tls = None
     if scheme.upper() == "HTTPS":
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    head = request_head(host, port, path, headers)
     reader, writer = await _connected(host, port, tls)
     try:
-        lines = {"Host": f"{host}:{port}", "User-Agent": "kube-probe/1.36", "Accept": "*/*", "Connection": "close"}
-        head = "".join(f"{name}: {value}\r\n" for name, value in {**lines, **headers}.items())
-        writer.write(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
+        writer.write(head)
         await writer.drain()
         status = (await reader.readline()).split()
         if len(status) < 2 or not status[1].isdigit():
@@ -157,8 +203,10 @@ async def _request(scheme: str, host: str, port: int, path: str, headers: dict[s
             name, _, value = line.decode("latin-1").partition(":")
             if name.lower() == "location":
                 location = value.strip()
-        await reader.read(BODY)  # a server may complain of a client that does not listen
-        return int(status[1]), location
+        body = await reader.read(BODY)  # a server may complain of a client that does not listen
+        return int(status[1]), location, body.decode(errors="replace")[:SHOWN]
+    except ValueError:  # a line without an end, a number that is none
+        raise ProbeFailed("malformed HTTP response") from None
     finally:
         writer.close()
 
@@ -180,7 +228,7 @@ async def grpc_check(check: GrpcCheck, address: str) -> None:
             if kind in (3, 7):
                 raise ProbeFailed("the gRPC server refused the stream")
             if kind == 0 and length >= 5:
-                status = payload[6] if payload[5:6] == b"\x08" else 0
+                status = payload[6] if payload[5:6] == b"\x08" and length >= 7 else 0
                 if status == GRPC_STATES.index("SERVING"):
                     return
                 state = GRPC_STATES[status] if status < len(GRPC_STATES) else status
@@ -203,9 +251,16 @@ def _grpc_request(authority: str, service: str) -> bytes:
         ("te", "trailers"),
     ]
     headers = b"".join(b"\x00" + _text(name) + _text(value) for name, value in fields)
-    body = b"\x0a" + bytes([len(service)]) + service.encode() if service else b""
+    name = service.encode()
+    body = b"\x0a" + _varint(len(name)) + name if name else b""
     message = b"\x00" + len(body).to_bytes(4, "big") + body
     return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _h2(4, 0, 0, b"") + _h2(1, 4, 1, headers) + _h2(0, 1, 1, message)
+
+
+def _varint(number: int) -> bytes:
+    """As protobuf writes it."""
+    *more, last = (number >> shift & 0x7F for shift in range(0, max(number.bit_length(), 1), 7))
+    return bytes([*(each | 0x80 for each in more), last])
 
 
 def _h2(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
@@ -241,13 +296,16 @@ class ProbeRunner:
         execute: Execute,
         failed: Callable[[ProbeFailure], None],
         changed: Callable[[], None],
+        warned: Callable[[str, str], None] = lambda kind, message: None,
     ) -> None:
+        """`warned` is called with the kind of a probe and what is odd about its success."""
         self._container = container
         self._run = run
         self._address = address
         self._execute = execute
         self._failed = failed
         self._changed = changed
+        self._warned = warned
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
@@ -304,7 +362,7 @@ class ProbeRunner:
 
     async def _succeeds(self, probe: Probe, kind: str, counter: Counter) -> bool:
         try:
-            await run_probe(probe, self._container, self._address, self._execute)
+            warning = await run_probe(probe, self._container, self._address, self._execute)
         except ProbeFailed as problem:
             if self._stopped.is_set():
                 return True
@@ -313,6 +371,8 @@ class ProbeRunner:
             grace = probe.termination_grace_period_seconds
             self._failed(ProbeFailure(self._container, kind, str(problem), fatal, grace))
             return False
+        if warning:
+            self._warned(kind, warning)
         return True
 
     async def _pause(self, seconds: float) -> None:

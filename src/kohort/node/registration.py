@@ -26,6 +26,7 @@ from kohort.node.pod_network import AddressPlan, AdoptedNetworks
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.runtimes.process.runtime import ProcessRuntime
 from kohort.objects.core import Secret
+from kohort.objects.well_known_names import CLIENT_AUTHORITIES, CLIENT_AUTHORITY_KEY
 from kohort.resources import Settings
 from kohort.resources.cgroups import DEFAULT_SETTINGS
 from kohort.rules.node_feature_gates import ALL_ON, NodeGates
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
 
 MakeRuntime = Callable[[NodeOptions, AddressPlan], Runtime]
 _log = Log(part="node")
-_AUTHORITIES = (("extension-apiserver-authentication", "client-ca-file"), ("kube-root-ca.crt", "ca.crt"))
+_AUTHORITIES = (
+    (CLIENT_AUTHORITIES, CLIENT_AUTHORITY_KEY),
+    ("kube-root-ca.crt", "ca.crt"),
+)
 
 
 def register(
@@ -99,7 +103,11 @@ def register(
         lock.close()
         raise
     manager.background("node-api", lambda: _serve(manager, agent, place, root_certificate))
-    return agent.heartbeat.registered.wait  # type: ignore[return-value]
+
+    async def registered() -> None:
+        await agent.heartbeat.registered.wait()
+
+    return registered
 
 
 def container_agent(
@@ -174,7 +182,8 @@ def _container_runtime(
         cni.install(facts.cni_binaries, facts.cni_configurations, networks.socket)
     owner = owner_label(options.name, options.directory)
     discovery.record(options.directory, facts, owner)
-    return CriRuntime(client, owner, facts.name, facts.version, images, networks)
+    groups = facts.gives_exact_groups
+    return CriRuntime(client, owner, facts.name, facts.version, images, networks, gives_exact_groups=groups)
 
 
 def _other_network(facts: "RuntimeFacts") -> bool:

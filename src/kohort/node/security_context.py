@@ -146,7 +146,8 @@ def _seccomp_profile(profile: SeccompProfile | None) -> str:
         return "Unconfined"
     if profile.type == "RuntimeDefault":
         return profile.type
-    if not profile.localhost_profile or ".." in Path(profile.localhost_profile).parts:
+    path = Path(profile.localhost_profile)
+    if not profile.localhost_profile or path.is_absolute() or ".." in path.parts:
         raise ConfigProblem(f"seccompProfile.localhostProfile: {profile.localhost_profile!r} is not a file name")
     return str(SECCOMP_PROFILES / profile.localhost_profile)
 
@@ -183,8 +184,7 @@ def unenforced_by_runtime(pod: NodePod) -> tuple[str, ...]:
     """Fields of a pod that a container runtime is not asked for."""
     contexts = [pod.spec.security_context, *(each.security_context for each in pod.spec.containers or ())]
     windows = any(each is not None and each.windows_options for each in contexts)
-    found = {"spec.hostUsers": pod.spec.host_users is False, "spec.securityContext.windowsOptions": windows}
-    return tuple(name for name, said in found.items() if said)
+    return ("spec.securityContext.windowsOptions",) if windows else ()
 
 
 def _unenforced(pod: NodePod, root: bool) -> Iterator[str]:

@@ -27,11 +27,12 @@ from kohort.kube.errors import ApiError
 from kohort.kube.log import Log
 from kohort.kube.private_files import make_private_directory, write_private
 from kohort.kube.resources import LEASES
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 
 AGENT: Final = "node.kohort.dev/agent"
 """The annotation of a lease with the identity of its agent; empty when the agent has stopped."""
-NAMESPACE: Final = "kube-node-lease"
+NAMESPACE: Final = well_known_names.NODE_LEASES
 LOCK: Final = "agent.lock"
 RENEWAL_SECONDS: Final = 10.0
 """Between two renewals of a lease, by this agent and by every other."""

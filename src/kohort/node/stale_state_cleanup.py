@@ -4,11 +4,11 @@ The containers of a killed agent run on for the next one. If there will be none,
 orderly end: it stops the pods and their supervisor, and gives back networks and addresses.
 """
 
-import shutil
 from collections.abc import Container, Iterable
 from pathlib import Path
 
-from kohort.node import emptydir, service_network
+from kohort.node import service_network
+from kohort.node.mount_table import remove_directory, unmount_below
 from kohort.node.pod_addresses import release_recorded
 from kohort.node.pod_network_namespaces import NetworkNamespaces
 from kohort.node.runtimes.process.leftover_processes import end_processes
@@ -39,7 +39,7 @@ async def _end_containers(directory: Path) -> set[str]:
 def unmount_volumes(directory: Path) -> None:
     """Unmount the volumes of all pods of a node."""
     for pod in _pods(directory):
-        emptydir.unmount_all(pod / "volumes")
+        unmount_below(pod)
 
 
 def orphaned_directories(directory: Path, known: Container[str]) -> list[Path]:
@@ -49,8 +49,7 @@ def orphaned_directories(directory: Path, known: Container[str]) -> list[Path]:
 
 def remove_directories(pods: Iterable[Path]) -> None:
     for pod in pods:
-        emptydir.unmount_all(pod / "volumes")
-        shutil.rmtree(pod, ignore_errors=True)
+        remove_directory(pod)
 
 
 def _pods(directory: Path) -> list[Path]:

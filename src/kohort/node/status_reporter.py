@@ -27,7 +27,7 @@ from kohort.node.runtimes.interface import Instance, parse_container_key
 from kohort.node.termination_message import read_termination_message
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodeContainer
-from kohort.rules.pod_status import rejected_status, reported_conditions, status_patch
+from kohort.rules.pod_status import rejected_status, reported_conditions, says_ready, status_patch
 
 RETRY_SECONDS = 5.0
 _log = Log(part="node")
@@ -75,6 +75,7 @@ class StatusReporter:
             reason=reason,
             message=message,
             stopping=stopping,
+            restarting_all=record.restarting_all,
             unenforced=record.unenforced,
             gates=self._node.gates,
         )
@@ -118,7 +119,9 @@ class StatusReporter:
 
     async def _write(self, status: JsonObject) -> None:
         self._unwritten = None
-        if status == self._reported:
+        was_marked = self._record.became_unready and says_ready(status)
+        self._record.became_unready = False
+        if status == self._reported and not was_marked:
             return
         key = self._record.key
         patch = {"metadata": {"uid": self._record.uid}, "status": status_patch(self._reported, status)}

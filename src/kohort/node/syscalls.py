@@ -1,7 +1,9 @@
 """Calls to the kernel that Python has no function for."""
 
 import ctypes
+import errno
 import os
+import stat
 from typing import Final
 
 CLONE_NEWNS: Final = 0x00020000
@@ -64,6 +66,24 @@ def open_in_root(root: int, path: str, flags: int = os.O_PATH) -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)
     return int(found)
+
+
+def open_without_links(directory: str, path: str, flags: int = os.O_PATH) -> int:
+    """Open a relative path below a directory, one part after the other; no part may be a link. Raises OSError."""
+    *folders, name = path.split("/")
+    at = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for each in folders:
+            below = os.open(each, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            os.close(at)
+            at = below
+        found = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    finally:
+        os.close(at)
+    if stat.S_ISLNK(os.fstat(found).st_mode):  # O_PATH opens links themselves
+        os.close(found)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    return found
 
 
 def make_in_root(root: int, path: str, *, directory: bool, links: int = 40) -> int:

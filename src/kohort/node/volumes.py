@@ -12,6 +12,7 @@ import base64
 import contextlib
 import os
 import shutil
+import stat
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,8 @@ from kohort.node.image_config import read_image
 from kohort.node.images import NoImage, directory_of
 from kohort.node.machine_info import Machine
 from kohort.node.runtimes.interface import Mount
+from kohort.node.sub_paths import find_sub_path, make_sub_path
+from kohort.node.syscalls import open_without_links
 from kohort.objects.core import ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodeContainer, NodePod
@@ -50,6 +53,10 @@ from kohort.objects.volumes import (
 )
 
 REFRESH_SECONDS: Final = 60.0
+NO_IMAGE_VOLUMES: Final = (
+    "volumes of type image are not supported on a node that runs containers in a container runtime; copy the files "
+    "with an init container of that image into an emptyDir"
+)
 TOKEN_SHARE: Final = 0.8
 Files = dict[str, tuple[bytes, int]]
 """Path below the volume: content and mode."""
@@ -107,7 +114,8 @@ class ConfigSources:
 
 
 class PodVolumes:
-    def __init__(self, client: Client, sources: ConfigSources, machine: Machine, images: Path) -> None:
+    def __init__(self, client: Client, sources: ConfigSources, machine: Machine, images: Path | None) -> None:
+        """`images` is the directory of images; None if a container runtime has them."""
         self._client = client
         self._images = images
         self._sources = sources
@@ -123,7 +131,7 @@ class PodVolumes:
             place = directory / volume.name
             try:
                 found[volume.name] = await self._provide(pod, volume, place, facts)
-            except (ConfigProblem, ApiError, OSError) as problem:
+            except (ConfigProblem, ApiError, OSError, ValueError) as problem:  # a path may hold a NUL byte
                 message = problem.message if isinstance(problem, ApiError) else str(problem)
                 raise MountProblem(f'MountVolume.SetUp failed for volume "{volume.name}" : {message}') from problem
         return found
@@ -132,8 +140,10 @@ class PodVolumes:
         if volume.host_path is not None:
             return _host_path(volume.host_path)
         if claim := volume.claim_name(pod.metadata.name):
-            return await self._claimed(pod.metadata.namespace, claim)
+            return await self._claimed(pod, claim, of_pod=volume.ephemeral is not None)
         if volume.image is not None:
+            if self._images is None:
+                raise ConfigProblem(NO_IMAGE_VOLUMES)
             return _image_root(volume.image.reference, self._images)
         if volume.unsupported_source:
             raise ConfigProblem(f"volumes of type {volume.unsupported_source} are not supported by this node")
@@ -214,11 +224,24 @@ class PodVolumes:
         self._tokens[key] = (clock.seconds() + source.expiration_seconds * TOKEN_SHARE, token)
         return token
 
-    async def _claimed(self, namespace: str, name: str) -> str:
-        claim = await self._client.get(PERSISTENT_VOLUME_CLAIMS, name, namespace, type=PersistentVolumeClaim)
-        if not claim.spec.volume_name:
+    async def _claimed(self, pod: NodePod, name: str, *, of_pod: bool) -> str:
+        """The directory behind a claim. A pod that names its node passes no scheduler, so it is checked here that claim
+        and volume are bound to each other: every user may write a claim that names the volume of another. `of_pod` is
+        for the claim of an ephemeral volume, which must belong to the pod."""
+        claim = await self._client.get(
+            PERSISTENT_VOLUME_CLAIMS, name, pod.metadata.namespace, type=PersistentVolumeClaim
+        )
+        if of_pod and not any(
+            each.controller and each.uid == pod.metadata.uid for each in claim.metadata.owner_references
+        ):
+            raise ConfigProblem(f'persistentvolumeclaim "{name}" was not created for this pod')
+        if not claim.spec.volume_name or claim.status.phase != "Bound":
             raise ConfigProblem(f'persistentvolumeclaim "{name}" is not bound')
         volume = await self._client.get(PERSISTENT_VOLUMES, claim.spec.volume_name, type=PersistentVolume)
+        if volume.spec.claim_ref is None or volume.spec.claim_ref.uid != claim.metadata.uid:
+            raise ConfigProblem(
+                f'persistentvolume "{claim.spec.volume_name}" is not bound to persistentvolumeclaim "{name}"'
+            )
         if volume.spec.local is not None:
             return _host_path(HostPath(volume.spec.local.path, "DirectoryOrCreate"))
         if volume.spec.host_path is not None:
@@ -243,31 +266,42 @@ def mounts_of(
     images = {each.name for each in pod.spec.volumes if each.image is not None}
     found = []
     for mount in container.volume_mounts:
-        source = places[mount.name]
+        source, part = places[mount.name], ""
         below = expanded(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
         if below:
             try:
-                source = _inside(source, below, make=mount.name not in images)
+                source, part = _part_of(source, below, make=mount.name not in images)
             except (ValueError, OSError) as problem:
                 message = f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}"'
                 raise MountProblem(f"{message}: {problem}") from None
         is_read_only = mount.read_only or mount.name in read_only
-        found.append(Mount(source, mount.mount_path, is_read_only, propagation=mount.mount_propagation))
+        target = os.path.join("/", mount.mount_path)
+        found.append(Mount(source, target, is_read_only, propagation=mount.mount_propagation, sub_path=part))
     return tuple(found)
 
 
-def _inside(volume: str, below: str, *, make: bool) -> str:
-    """A part of a volume, made if it is not there and the volume is not an image. Links that lead out of it are not
-    followed: a pod that may write to the volume could read any file of the machine. Raises ValueError."""
-    base = os.path.realpath(volume)
-    found = os.path.realpath(os.path.join(base, below))
-    if ".." in Path(below).parts or below.startswith("/") or os.path.commonpath((base, found)) != base:
-        raise ValueError(f"{below!r} leads out of its volume")
-    if not os.path.lexists(found) and not make:
-        raise ValueError(f"{below!r} is not in the image")
-    if not os.path.lexists(found):
-        os.makedirs(found, exist_ok=True)
-    return found
+def _part_of(volume: str, below: str, *, make: bool) -> tuple[str, str]:
+    """The volume and a part of it, which is made if it is not there and the volume is not an image. Links that lead out
+    of the volume are not followed: a pod that may write to the volume could read any file of the machine. Raises
+    ValueError, OSError."""
+    base, path = find_sub_path(volume, below)
+    if path and not os.path.lexists(os.path.join(base, path)):
+        if not make:
+            raise ValueError(f"{below!r} is not in the image")
+        make_sub_path(base, path)
+    return base, path
+
+
+def read_in_volume(volume: str, below: str, largest: int) -> bytes:
+    """A file in a volume that containers may write to. Raises ValueError, OSError."""
+    base, path = find_sub_path(volume, below)
+    with open(open_without_links(base, path or ".", os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{below!r} is not a regular file")
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise ValueError(f"{below!r} is larger than {largest} bytes")
+    return content
 
 
 def write_atomically(place: Path, files: Files, group: int | None = None) -> None:
@@ -347,7 +381,7 @@ def _image_root(reference: str, images: Path) -> str:
 
 
 def _host_path(source: HostPath) -> str:
-    path = Path(source.path)
+    path = Path("/", source.path)
     if source.type == "DirectoryOrCreate":
         path.mkdir(parents=True, exist_ok=True)
     elif source.type == "FileOrCreate":

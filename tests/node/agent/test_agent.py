@@ -7,6 +7,7 @@ from tests.node.agent.node_bench import NODE, Bench, container, node
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import CONFIG_MAPS, NODES, PODS
+from kohort.node.mount_table import unmount_below
 from kohort.node.pressure import Pressure
 from kohort.node.runtimes.interface import Launch
 from kohort.objects.json_types import Json, JsonObject
@@ -60,7 +61,7 @@ async def test_sidecars_end_after_the_others_and_stay_ended(tmp_path: Path) -> N
         assert bench.status("side")["state"]["terminated"]["exitCode"] == 143
 
 
-async def test_somebody_who_looks_inside_changes_nothing(tmp_path: Path) -> None:
+async def test_an_ephemeral_container_does_not_change_the_others(tmp_path: Path) -> None:
     async with node(tmp_path) as bench:
         uid = await bench.create()
         await bench.until(lambda: bench.phase() == "Running")
@@ -165,6 +166,39 @@ async def test_a_pod_that_writes_more_than_it_wanted_to_is_ended(tmp_path: Path)
         await bench.until(lambda: f"Warning Evicted: {status['message']}" in bench.said())
 
 
+async def test_a_pod_that_writes_more_than_its_limits_of_storage_is_ended(tmp_path: Path) -> None:
+    limited: JsonObject = {"resources": {"limits": {"ephemeral-storage": "1Mi"}}}
+    volumes = [{"name": "v", "emptyDir": {}}, {"name": "m", "emptyDir": {"medium": "Memory"}}]
+    async with node(tmp_path) as bench:
+        places = {}
+        for name in ("own", "all", "message", "memory", "free", "critical"):
+            priority = "system-node-critical" if name == "critical" else ""
+            containers = [container("c", **({} if name == "free" else limited)), container("other")]
+            uid = await bench.create(name, containers=containers, volumes=volumes, priorityClassName=priority)
+            places[name] = tmp_path / "pods" / uid
+        await bench.until(lambda: all(bench.phase(name) == "Running" for name in places))
+        await bench.agent.evictions.evict_over_storage_limit()
+        assert not any(each.evicted for each in bench.agent.pods.records())
+        for name, path in (
+            ("own", "layers/c/0/upper/file"),
+            ("all", "volumes/v/file"),
+            ("all", "logs/other/file"),
+            ("message", "messages/c/0"),
+            ("memory", "volumes/m/file"),
+            ("free", "volumes/v/file"),
+            ("critical", "layers/c/0/upper/file"),
+        ):
+            file = places[name] / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(b"x" * (600 << 10 if name == "all" else 2 << 20))
+        await bench.until(lambda: bench.phase("own") == bench.phase("all") == bench.phase("message") == "Failed")
+        status = bench.pod("all")["status"]
+        assert status["reason"] == "Evicted"
+        assert status["message"] == "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. "
+        assert [bench.phase(name) for name in ("memory", "free", "critical")] == ["Running"] * 3
+    unmount_below(tmp_path)
+
+
 async def test_a_pod_that_is_active_too_long_fails(tmp_path: Path) -> None:
     async with node(tmp_path) as bench:
         await bench.create(activeDeadlineSeconds=30)
@@ -195,7 +229,7 @@ async def test_an_agent_that_died_is_followed_by_one_that_knows_everything(tmp_p
         await bench.until(lambda: bench.status()["restartCount"] == 1)
 
 
-async def test_what_was_deleted_while_nobody_looked_is_ended(tmp_path: Path) -> None:
+async def test_pods_deleted_while_the_agent_was_down_are_ended(tmp_path: Path) -> None:
     async with node(tmp_path) as bench:
         await bench.create()
         await bench.until(lambda: bench.phase() == "Running")
@@ -343,3 +377,14 @@ async def test_under_pressure_the_node_says_so_ends_one_pod_politely_and_waits_w
         await bench.until(lambda: bench.conditions().get("PodResizePending", {}).get("reason") == "Deferred")
         left[0] = Pressure()
         await bench.until(lambda: bench.status()["allocatedResources"]["cpu"] == "200m")
+
+
+async def test_a_pod_that_was_marked_unready_while_the_node_was_silent_is_reported_ready_again(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        await bench.create()
+        await bench.until(lambda: bench.conditions().get("Ready", {}).get("status") == "True")
+        entry = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        body = {"status": {"conditions": [entry]}}
+        await bench.cluster.client.patch(PODS, "p", "default", body, PatchType.STRATEGIC, "status")
+        assert bench.conditions()["Ready"]["status"] == "False"
+        await bench.until(lambda: bench.conditions()["Ready"]["status"] == "True")

@@ -117,7 +117,7 @@ async def test_w25_infeasible_is_counted_once_and_judged_again_when_the_node_cha
         assert not pending(bench)
 
 
-async def test_w26_nobody_is_ended_for_a_resize_however_important(tmp_path: Path) -> None:
+async def test_w26_no_pod_is_ended_for_a_resize_of_higher_priority(tmp_path: Path) -> None:
     async with node(tmp_path, cpu="1") as bench:
         await run(bench, "humble", cpu("600m"))
         await run(bench, "p", cpu("100m"), priorityClassName="system-node-critical")
@@ -151,7 +151,7 @@ async def test_w27_a_status_never_shows_a_generation_that_was_not_judged(tmp_pat
         assert (5, "Deferred") in seen
 
 
-async def test_w28_a_resize_that_takes_long_holds_nobody_else_up(tmp_path: Path) -> None:
+async def test_w28_a_slow_resize_does_not_delay_other_pods(tmp_path: Path) -> None:
     async with node(tmp_path, tree=True) as bench:
         sizes = {"requests": {"memory": "64Mi"}}
         bench.runtime.ignoring.add("_slow_")

@@ -62,7 +62,7 @@ async def test_after_a_hook_that_took_all_the_time_there_is_a_little_more(tmp_pa
         assert "FailedPreStopHook" in bench.events()
 
 
-async def test_a_hook_does_not_hold_up_whoever_is_in_a_hurry(tmp_path: Path) -> None:
+async def test_a_hook_does_not_delay_a_shorter_grace_period(tmp_path: Path) -> None:
     async with node(tmp_path) as bench:
         await bench.create(terminationGracePeriodSeconds=4000, containers=LONG)
         await bench.until(lambda: bench.running() == ["c_0"])

@@ -85,7 +85,7 @@ async def test_k10_k11_such_a_node_does_not_report_resources_and_is_not_asked(tm
             await bench.resize({"containers": [{"name": "c", "resources": {"requests": {"cpu": "300m"}}}]})
 
 
-async def test_k12_a_resize_that_nobody_has_accepted_is_infeasible_after_the_gate_is_off(tmp_path: Path) -> None:
+async def test_k12_a_resize_not_accepted_yet_is_infeasible_after_the_gate_is_off(tmp_path: Path) -> None:
     gates = ""
     async with node(tmp_path, tree=True, gates=lambda: gates) as bench:
         uid = await running(bench, resources=LEVEL)

@@ -25,7 +25,7 @@ async def test_a_token_is_renewed_before_it_ends(tmp_path: Path) -> None:
         assert token.read_text() != first, "four fifths of its time are over"
 
 
-async def test_content_that_is_gone_holds_up_nobody_who_has_it(tmp_path: Path) -> None:
+async def test_content_that_is_gone_does_not_stop_pods_that_have_it(tmp_path: Path) -> None:
     async with node(tmp_path) as bench:
         settings: JsonObject = {"metadata": {"name": "settings", "namespace": "default"}, "data": {"a": "1"}}
         await bench.cluster.client.create(CONFIG_MAPS, settings, "default")
@@ -43,3 +43,10 @@ async def test_content_that_is_gone_holds_up_nobody_who_has_it(tmp_path: Path) -
         assert bench.status(name="late")["state"] == {"waiting": {"reason": "ContainerCreating"}}
         await bench.cluster.client.create(CONFIG_MAPS, settings, "default")
         await bench.until(lambda: bench.phase("late") == "Running")
+
+
+async def test_a_path_that_is_none_is_reported(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        await bench.create(volumes=[{"name": "v", "hostPath": {"path": "/x\0y", "type": "DirectoryOrCreate"}}])
+        await bench.until(lambda: any("embedded null" in each for each in bench.said()))
+        assert bench.status()["state"] == {"waiting": {"reason": "ContainerCreating"}}

@@ -52,7 +52,7 @@ async def test_b3_h20_z11_room_that_a_pod_leaves_is_given_away_and_counted_by_wh
         assert sum(counted.values()) == 1 and counted["pods_removed"] + counted["pod_terminated"] == 1
 
 
-async def test_z11_a_growth_wakes_nobody_and_a_shrink_does(tmp_path: Path) -> None:
+async def test_z11_a_growth_wakes_no_waiting_resize_and_a_shrink_does(tmp_path: Path) -> None:
     async with node(tmp_path, cpu="1") as bench:
         for name, size in (("a", "300m"), ("b", "300m"), ("c", "100m")):
             await run(bench, name, {"cpu": size})

@@ -90,7 +90,7 @@ def test_a_limit_counts_bytes(tmp_path: Path) -> None:
 
 def test_last_words_keep_their_carriage_returns(tmp_path: Path) -> None:
     path = written(tmp_path / "0.log", b"first\nbar 1%\rbar 2%\nfailed\n")
-    assert last_lines(path.read_bytes(), 2) == b"bar 1%\rbar 2%\nfailed"
+    assert last_lines(path.read_bytes(), 2) == b"bar 1%\rbar 2%\nfailed\n"
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ async def written(file: Path, holds: Callable[[str], bool]) -> str:
     def content() -> str:
         return file.read_text() if file.exists() else ""
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not holds(content()):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     return content()

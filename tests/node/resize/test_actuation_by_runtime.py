@@ -57,17 +57,15 @@ def acts(machine: Machine) -> list[str]:
     return [each for each in machine.writes if not each.startswith(skipped) and "memory.high" not in each]
 
 
-async def test_one_call_for_each_container_and_resource_in_the_order_of_the_proposal(tmp_path: Path) -> None:
+async def test_one_call_for_each_container_whose_memory_and_cpu_go_the_same_way(tmp_path: Path) -> None:
     machine, _ = machine_with_runtime(tmp_path)
     machine.run(BEFORE)
     machine.writes.clear()
     await machine.resize(AFTER)
     assert acts(machine) == [
         "sandbox/told memory 300",
-        "c2/runtime cpu 20000 weight 17 memory 100",
-        f"podu1/memory.max {300 * MI}",
-        "c1/runtime cpu 10000 weight 11 memory 150",
         "c2/runtime cpu 10000 weight 11 memory 100",
+        f"podu1/memory.max {300 * MI}",
         "podu1/cpu.weight 24",
         "podu1/cpu.max 30000 100000",
         "c1/runtime cpu 15000 weight 15 memory 150",

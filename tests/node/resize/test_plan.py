@@ -8,12 +8,15 @@ from tests.node.resizing import sized
 from kohort.node.resize.plan import (
     RecordContainer,
     RecordPod,
+    Step,
     StopContainer,
     WriteContainer,
     WritePod,
     after_step,
+    changes,
     direction,
     in_progress,
+    joined_updates,
     plan_resize,
 )
 from kohort.node.resource_views import Actuated, Figures, figures_of
@@ -161,22 +164,42 @@ def test_a_plan_that_was_cut_short_is_finished_by_the_next_one(before: Pod, afte
     assert not in_progress(target, actuated, names)
 
 
+def plans(before: Pod, after: Pod) -> list[list[Step]]:
+    """For cgroups that the agent writes, and for a runtime that takes cpu and memory together."""
+    target, actuated, names = figures_of(after), pushed(before), ["c1", "c2"]
+    plan = plan_resize(after, target, actuated, pod_cgroup(before), names)
+    return [plan, joined_updates(plan, changes(after, target, actuated, names))]
+
+
 @given(pods, pods)
 def test_a_pod_is_never_below_what_a_container_was_just_given(before: Pod, after: Pod) -> None:
-    """When a container grows, the pod's own limit has already its final value."""
-    wanted = figures_of(after)
-    seen: set[str] = set()
-    plan = plan_resize(after, wanted, pushed(before), pod_cgroup(before), ["c1", "c2"])
-    files = [step.file for step in plan if isinstance(step, WritePod)]
-    for step in plan:
-        if isinstance(step, WritePod):
-            seen.add(step.file)
-        if isinstance(step, WriteContainer) and step.file.endswith(".max"):
-            resource = step.file.partition(".")[0]
-            grows = (
-                direction(resource, pushed(before).containers[step.container], wanted.containers[step.container]) > 0
-            )
-            assert not grows or step.file not in files or step.file in seen
+    """When a container grows, the pod's own limit has already its final value; when the pod shrinks, its containers
+    that shrink have."""
+    old, new = pushed(before).containers, figures_of(after).containers
+    for plan in plans(before, after):
+        for file in ("memory.max", "cpu.max"):
+            resource = file.partition(".")[0]
+            pod = [index for index, step in enumerate(plan) if isinstance(step, WritePod) and step.file == file]
+            for index, step in enumerate(plan):
+                if isinstance(step, WriteContainer) and step.file == file and pod:
+                    way = direction(resource, old[step.container], new[step.container])
+                    lowered = direction(resource, pushed(before).pod, figures_of(after).pod) < 0
+                    assert way <= 0 or index > pod[0]
+                    assert not (way < 0 and lowered) or index < pod[0]
+
+
+@given(pods, pods)
+def test_a_runtime_is_asked_once_for_each_container_whose_figures_go_the_same_way(before: Pod, after: Pod) -> None:
+    plan, joined = plans(before, after)
+    assert sorted(map(repr, plan)) == sorted(map(repr, joined)), "nothing is lost and nothing is added"
+    for change in changes(after, figures_of(after), pushed(before), ["c1", "c2"]):
+        name = change.container.name
+        own = [index for index, step in enumerate(joined) if getattr(step, "container", "") == name]
+        ways = {direction(resource, change.before, change.after) < 0 for resource in ("memory", "cpu")}
+        if len(ways) == 1 and own:
+            assert own == list(range(own[0], own[-1] + 1))
+            kinds = [isinstance(joined[index], RecordContainer) for index in own]
+            assert kinds == sorted(kinds), "what is recorded has been written"
 
 
 @given(pods)

@@ -58,7 +58,7 @@ def sleeping(tmp_path: Path, id: str = "u1_c_0") -> Launch:
 
 
 async def ended(runtime: Runtime, id: str) -> Instance:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while True:
             found = (await runtime.instances())[id]
             if not found.running:
@@ -90,7 +90,7 @@ async def test_a_command_inside_ends_with_its_code(runtime: Runtime, tmp_path: P
         pytest.skip("real runtimes have a streaming server: tests/containers/test_pods.py")
     await runtime.start(sleeping(tmp_path))
     session = await runtime.execute("u1_c_0", Launch("x", ("true",), {"PATH": "/usr/bin:/bin"}))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         assert await session.read() == (ERROR, b"0")
     await session.close()
 
@@ -124,14 +124,14 @@ def ignoring_signals(runtime: Runtime, tmp_path: Path) -> Launch:
 
 async def started(runtime: Runtime, launch: Launch, tmp_path: Path) -> None:
     await runtime.start(launch)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while isinstance(runtime, ProcessRuntime) and not (tmp_path / "trapped").exists():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
 async def test_an_instance_that_ignores_the_signal_is_killed_after_its_grace(runtime: Runtime, tmp_path: Path) -> None:
     await started(runtime, ignoring_signals(runtime, tmp_path), tmp_path)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         await runtime.stop("u1_c_0", grace=0.2)
         assert (await ended(runtime, "u1_c_0")).exit_code == 128 + signal.SIGKILL
 
@@ -140,7 +140,7 @@ async def test_a_second_stop_with_a_shorter_grace_takes_effect(runtime: Runtime,
     await started(runtime, ignoring_signals(runtime, tmp_path), tmp_path)
     first = asyncio.create_task(runtime.stop("u1_c_0", grace=1000.0))
     await asyncio.sleep(0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         await runtime.stop("u1_c_0", grace=0.0)
         await first
     assert (await ended(runtime, "u1_c_0")).exit_code == 128 + signal.SIGKILL
@@ -148,6 +148,6 @@ async def test_a_second_stop_with_a_shorter_grace_takes_effect(runtime: Runtime,
 
 async def test_an_instance_that_has_ended_can_be_stopped_again(runtime: Runtime, tmp_path: Path) -> None:
     await runtime.start(sleeping(tmp_path))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         await runtime.stop("u1_c_0", grace=30.0)
         await runtime.stop("u1_c_0", grace=30.0)

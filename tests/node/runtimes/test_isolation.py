@@ -59,7 +59,7 @@ class Containers:
         started = await self.runtime.start(self.launch(script, id, **more))
         assert not started.problem, started.problem
         assert not started.notes, started.notes
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await self._ends.get()
         lines = (self.place / "logs" / id).read_text().splitlines()
         return [line.split(" ", 3)[3] for line in lines]
@@ -67,7 +67,7 @@ class Containers:
     async def executed(self, within: str, script: str, **more: object) -> str:
         session = await self.runtime.execute(within, self.launch(script, "x", **more))
         said = b""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while (message := await session.read()) is not None and message[0] != ERROR:
                 said += message[1]
         return said.decode()

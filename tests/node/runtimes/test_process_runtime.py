@@ -25,7 +25,7 @@ class Ends:
         runtime.on_exit(self._queue.put_nowait)
 
     async def next(self) -> Instance:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             return await self._queue.get()
 
 
@@ -51,7 +51,7 @@ def parent_of(pid: int) -> int:
 
 async def until(holds: Callable[[], bool]) -> None:
     """The kernel tells nobody, so look again until it is so."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -218,7 +218,7 @@ async def test_what_ended_while_no_supervisor_was_there_is_told_by_the_next(tmp_
 
 async def collected(session: object) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while (message := await session.read()) is not None:  # type: ignore[attr-defined]
             found[message[0]] = found.get(message[0], b"") + message[1]
             if message[0] == ERROR:

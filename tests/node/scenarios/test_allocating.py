@@ -24,7 +24,7 @@ from kohort.rules.resize_decision import (
     Reverted,
     decide_resize,
 )
-from kohort.rules.resize_queue import Waiting, in_order
+from kohort.rules.resize_queue import WaitingResize, in_order
 
 SMALL = NodeFacts({"cpu": Quantity.parse("1"), "memory": Quantity.parse("1Gi")})
 OTHER = sized("u2", c1="500m/512Mi")
@@ -177,12 +177,12 @@ def test_h17_without_the_right_cgroups_pod_level_blocks_are_refused(tmp_path: Pa
 
 
 def test_h19_the_order_of_those_who_wait() -> None:
-    def waiting(uid: str, before: str, after: str, since: str = "", **more: object) -> Waiting:
+    def waiting(uid: str, before: str, after: str, since: str = "", **more: object) -> WaitingResize:
         def made(text: str) -> NodePod:
             level = {"pod": text, "c1": ""} if uid.startswith("pod") else {"c1": text}
             return sized(uid, **level, **more)  # type: ignore[arg-type]
 
-        return Waiting(made(after), held(made(before)), since)
+        return WaitingResize(made(after), held(made(before)), since)
 
     expected = [
         waiting("container-shrinks", "100m", "50m"),

@@ -1,14 +1,16 @@
 """Who may use the node's API: decided by the cluster's authorizer, as a kubelet does it.
 
-A client certificate, signed by the cluster's authority, only identifies the user (CN is the name, O the groups).
-Whether the user may do something, the API server decides in answer to a SubjectAccessReview. No user name is special:
-certificates for any name can be requested from a cluster. Only the group `system:masters` needs no question, as it may
-do everything everywhere.
+A client certificate, signed by the cluster's authority, only identifies the user (CN is the name, O the groups), and so
+does a bearer token (`token_authentication`). Whether the user may do something, the API server decides in answer to a
+SubjectAccessReview. No user name is special: certificates for any name can be requested from a cluster. Only the group
+`system:masters` needs no question, as it may do everything everywhere.
 
 | path                                  | verb     | resource        |
 |---------------------------------------|----------|-----------------|
 | `/metrics`                            | `get`    | `nodes/metrics` |
+| `/stats`                              | `get`    | `nodes/stats`   |
 | `/healthz`                            | `get`    | `nodes/healthz` |
+| `/pods`                               | `get`    | `nodes/pods`    |
 | `/containerLogs`                      | `get`    | `nodes/proxy`   |
 | `/exec`, `/attach`, `/portForward`    | `create` | `nodes/proxy`   |
 | anything else                         | `create` | `nodes/proxy`   |
@@ -27,6 +29,7 @@ from kohort.kube.errors import ApiError
 from kohort.kube.log import Log
 from kohort.kube.resources import SUBJECT_ACCESS_REVIEWS
 from kohort.objects.json_types import JsonObject
+from kohort.rules.client_certificate import PeerCertificate, certificate_subject
 
 MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
@@ -35,13 +38,12 @@ DENIED_SECONDS: Final = 30.0
 MOST_REMEMBERED: Final = 1024
 _log = Log(part="node")
 
-Certificate = dict[str, tuple[tuple[tuple[str, str], ...], ...]]
-"""As `ssl.SSLSocket.getpeercert` gives it."""
-
 
 class ClientUser(msgspec.Struct, frozen=True):
     name: str
     groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -55,12 +57,10 @@ class CannotAuthorize(Exception):
     """The API server did not answer whether a user may do something."""
 
 
-def user_of(certificate: "Certificate | None") -> ClientUser | None:
+def user_of(certificate: PeerCertificate | None) -> ClientUser | None:
     """Whose client certificate it is, already verified."""
-    subject = [(key, value) for part in (certificate or {}).get("subject", ()) for key, value in part]
-    names = [value for key, value in subject if key == "commonName"]
-    groups = tuple(value for key, value in subject if key == "organizationName")
-    return ClientUser(names[-1], groups) if names and names[-1] else None
+    subject = certificate_subject(certificate)
+    return ClientUser(subject.name, subject.groups) if subject is not None else None
 
 
 def access_of(path: str) -> Access:
@@ -69,7 +69,7 @@ def access_of(path: str) -> Access:
     (Access(verb='create', subresource='proxy'), Access(verb='get', subresource='metrics'))
     """
     match path.split("/")[1:2]:
-        case ["metrics"] | ["healthz"] as found:
+        case ["metrics"] | ["stats"] | ["healthz"] | ["pods"] as found:
             return Access("get", found[0])
         case ["containerLogs"]:
             return Access("get", "proxy")
@@ -83,7 +83,9 @@ def review_of(user: ClientUser, access: Access, node: str) -> JsonObject:
         "kind": SUBJECT_ACCESS_REVIEWS.kind,
         "spec": {
             "user": user.name,
-            "groups": [*user.groups, AUTHENTICATED],
+            "groups": list(dict.fromkeys([*user.groups, AUTHENTICATED])),
+            **({"uid": user.uid} if user.uid else {}),
+            **({"extra": {name: list(values) for name, values in user.extra}} if user.extra else {}),
             "resourceAttributes": {
                 "verb": access.verb,
                 "version": "v1",

@@ -1,6 +1,7 @@
 """How a node's API is served: under which name, with which certificate, and to whom it speaks at all.
 
-Clients need a certificate that is signed by the cluster's authority. What its owner may do, `authorization` finds out.
+Clients show a certificate that is signed by the cluster's authority, or a bearer token (`token_authentication`). What
+its owner may do, `authorization` finds out.
 """
 
 import asyncio
@@ -27,13 +28,13 @@ async def reachable_name(name: str, address: str) -> str:
 
 
 def serving_context(directory: Path, host: str, name: str, authority: str) -> ssl.SSLContext:
-    """Our own certificate, and the authority of those who may come."""
+    """Our own certificate, and the authority that signs those of clients. A client without one needs a token."""
     certificate, key = directory / "serving.crt", directory / "serving.key"
     if not certificate.exists():
         _self_signed(certificate, key, host, name)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_mode = ssl.CERT_OPTIONAL
     context.load_verify_locations(cadata=authority)
     return context
 

@@ -25,17 +25,8 @@ from kohort.node.api.spdy_connection import (
 )
 from kohort.node.runtimes.interface import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, CannotStart, Session
 from kohort.objects.json_types import JsonObject
+from kohort.rules.stream_protocols import CHANNELS, SPDY_VERSIONS
 
-PROTOCOLS: Final = (
-    "v5.channel.k8s.io",
-    "v4.channel.k8s.io",
-    "v3.channel.k8s.io",
-    "v2.channel.k8s.io",
-    "channel.k8s.io",
-    "v4.base64.channel.k8s.io",
-    "base64.channel.k8s.io",
-)
-SPDY_VERSIONS: Final = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
 STREAMS_SECONDS: Final = 30.0
 """How long a client may take to open its streams."""
 MAX_QUEUED: Final = 64
@@ -61,7 +52,7 @@ async def serve_session(request: web.Request, begin: Begin, *, reports_exit_code
     """Upgrade the connection as the client asks for it, begin the session, and carry data both ways until its end.
     Without `reports_exit_code` the session ends with success: attaching has not failed when the container has."""
     if not asks_for_spdy(request):
-        messages = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=MAX_MESSAGE, compress=False)
+        messages = web.WebSocketResponse(protocols=CHANNELS, max_msg_size=MAX_MESSAGE, compress=False)
         if not messages.can_prepare(request).ok:
             return web.Response(status=400, text="Upgrade request required")
         await messages.prepare(request)

@@ -44,7 +44,7 @@ class Line(msgspec.Struct, frozen=True):
 
 async def read_log(path: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncIterator[bytes]:
     """The log at `path` with its older parts; while `running()`, what is added to it if asked to follow."""
-    left, shown = options.limit, Shown(options.timestamps)
+    left, shown = options.limit, LineFormat(options.timestamps)
     async for line in _lines(path, options, running):
         text, left = _limited(shown.text(line), left)
         if text:
@@ -127,7 +127,7 @@ def _tail(lines: list[Line], wanted: int | None) -> Iterator[Line]:
     yield from kept
 
 
-class Shown:
+class LineFormat:
     """Lines as they are read. A time stands in front of a whole line, not in the middle, where one of its parts was
     cut off."""
 

@@ -23,9 +23,9 @@ from kohort.node.api.spdy_connection import (
     Upgraded,
     asks_for_spdy,
 )
+from kohort.rules.stream_protocols import SPDY_TUNNEL
 
 CHANNELS: Final = "v4.channel.k8s.io"
-SPDY_TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
 FORWARD: Final = "portforward.k8s.io"
 CHUNK: Final = 65536
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -3,25 +3,31 @@
 import contextlib
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Final
 
 from aiohttp import web
 
 from kohort.kube import clock
+from kohort.kube.errors import ApiError
+from kohort.kube.resources import PODS
 from kohort.node.agent import Agent
 from kohort.node.api.authorization import Authorizer, CannotAuthorize, access_of, user_of
 from kohort.node.api.exec_sessions import serve_session
 from kohort.node.api.log_reader import LogOptions, read_log
 from kohort.node.api.port_forward import serve_forwarding
+from kohort.node.api.token_authentication import CannotAuthenticate, TokenAuthenticator, token_of
 from kohort.node.pod_record import PodRecord
 from kohort.node.runtimes.interface import command_in, parse_container_key
+from kohort.objects import container_reasons
 
 _IMAGE_PROBLEMS: Final = {
-    "ErrImagePull": "image can't be pulled",
-    "ImagePullBackOff": "trying and failing to pull image",
+    container_reasons.ERR_IMAGE_PULL: "image can't be pulled",
+    container_reasons.IMAGE_PULL_BACK_OFF: "trying and failing to pull image",
 }
+MAX_LINE: Final = 1 << 20
+"""Of a request: commands of `kubectl exec` are in its first line."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -29,12 +35,15 @@ class NodeApi:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._authorizer = Authorizer.of_cluster(agent.client, agent.state.machine.name)
+        self._tokens = TokenAuthenticator.of_cluster(agent.client)
         self._runner: web.AppRunner | None = None
 
     async def start(self, listening: socket.socket, context: ssl.SSLContext) -> None:
         app = web.Application(middlewares=[self._guard])
         app.router.add_get("/healthz", self._health)
         app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/stats/summary", self._summary)
+        app.router.add_get("/pods", self._pods)
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
         for path, handler in (("exec", self._exec), ("attach", self._attach)):
             for method in ("GET", "POST"):
@@ -42,7 +51,7 @@ class NodeApi:
                 app.router.add_route(method, f"/{path}/{{namespace}}/{{pod}}/{{uid}}/{{container}}", handler)
         for method in ("GET", "POST"):
             app.router.add_route(method, "/portForward/{namespace}/{pod}", self._forward)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, max_line_size=MAX_LINE)
         await self._runner.setup()
         await web.SockSite(self._runner, listening, ssl_context=context).start()
 
@@ -52,9 +61,15 @@ class NodeApi:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        user = user_of(request.get_extra_info("peercert"))
+        try:
+            user = user_of(request.get_extra_info("peercert")) or await self._tokens.user_of(
+                token_of(request.headers.get("authorization", ""))
+            )
+        except CannotAuthenticate as problem:
+            return web.Response(status=500, text=f"Authentication error: {problem}")
         if user is None:
-            return web.Response(status=401, text="Unauthorized: a client certificate with a user name is needed")
+            text = "Unauthorized: a client certificate with a user name or a valid bearer token is needed"
+            return web.Response(status=401, text=text)
         try:
             allowed = await self._authorizer.allows(user, request.path)
         except CannotAuthorize as problem:
@@ -76,6 +91,20 @@ class NodeApi:
         assert self._agent.client.metrics is not None
         return web.Response(body=generate_latest(self._agent.client.metrics.registry), content_type="text/plain")
 
+    async def _summary(self, request: web.Request) -> web.Response:
+        return web.json_response(self._agent.usage.summary())
+
+    async def _pods(self, request: web.Request) -> web.Response:
+        """The pods that this node has, as the API has them: the agent itself knows only the fields that it needs."""
+        agent, known = self._agent, self._agent.pods.known()
+        selector = f"spec.nodeName={agent.state.machine.name}"
+        try:
+            found = (await agent.client.list(PODS, field_selector=selector)).items
+        except ApiError as problem:
+            return web.Response(status=503, text=f"failed to list the pods of this node: {problem.message}")
+        items = [each for each in found if each["metadata"]["uid"] in known]
+        return web.json_response({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
+
     # Logs
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
@@ -88,7 +117,7 @@ class NodeApi:
             if previous:
                 message = f'previous terminated container "{name}" in pod "{record.key.name}" not found'
             else:
-                reason = run.waiting_reason or "ContainerCreating"
+                reason = run.waiting_reason or container_reasons.CONTAINER_CREATING
                 reason = _IMAGE_PROBLEMS.get(reason, reason)
                 message = f'container "{name}" in pod "{record.key.name}" is waiting to start: {reason}'
             return web.Response(status=400, text=message)
@@ -150,16 +179,16 @@ class NodeApi:
         return record, name
 
 
-def _log_options(query: "web.BaseRequest | object") -> LogOptions:
-    get = query.get  # type: ignore[union-attr]
-    since = str(get("sinceTime") or "")
+def _log_options(query: Mapping[str, str]) -> LogOptions:
+    get = query.get
+    since = get("sinceTime") or ""
     if get("sinceSeconds"):
-        since = clock.format_time(clock.now() - timedelta(seconds=int(str(get("sinceSeconds")))))
+        since = clock.format_time(clock.now() - timedelta(seconds=int(query["sinceSeconds"])))
     return LogOptions(
         follow=get("follow") == "true",
         timestamps=get("timestamps") == "true",
-        tail=int(str(get("tailLines"))) if get("tailLines") is not None else None,
-        limit=int(str(get("limitBytes"))) if get("limitBytes") is not None else None,
+        tail=int(query["tailLines"]) if "tailLines" in query else None,
+        limit=int(query["limitBytes"]) if "limitBytes" in query else None,
         since=since,
-        stream=str(get("stream") or "All"),
+        stream=get("stream") or "All",
     )

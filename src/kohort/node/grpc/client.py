@@ -2,7 +2,7 @@
 
 | what happens                                   | what the caller gets                                              |
 |------------------------------------------------|-------------------------------------------------------------------|
-| nobody listens, or the connection is lost      | UNAVAILABLE at once; the next call connects anew                  |
+| no server listens, or the connection is lost   | UNAVAILABLE at once; the next call connects anew                  |
 | the deadline passes                            | DEADLINE_EXCEEDED; the server sees the stream reset               |
 | the caller is cancelled                        | the server sees the stream reset                                  |
 | a server answers something that is not gRPC    | INTERNAL or UNKNOWN, with what it said                            |

@@ -57,7 +57,7 @@ class Server:
         self._handlers[method.path] = answer
 
     async def listen(self, socket: Path, *, mode: int = 0o600) -> None:
-        """Serve at a path. A socket that is there already is replaced: check first that it is nobody else's."""
+        """Serve at a path. An existing socket is replaced: check first that no other program uses it."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(socket)
         self._socket = socket

@@ -1,7 +1,7 @@
 """Names of services and of their pods, as an /etc/hosts file that every container sees as its own.
 
 A name server needs port 53, an address of its own and rights; a file needs a bind mount. Programs that use the system's
-resolver read it before they ask anybody, and it is rewritten within a moment of every change of endpoints.
+resolver read it before they ask a name server, and it is rewritten within a moment of every change of endpoints.
 
 | for                                         | names                                                               |
 |---------------------------------------------|---------------------------------------------------------------------|

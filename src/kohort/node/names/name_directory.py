@@ -20,7 +20,7 @@ from kohort.node.names.etc_hosts import Record, host_network_text, hosts_text, p
 from kohort.node.names.resolv_conf import resolv_conf
 from kohort.node.names.service_forwarding import Forwarding, backends
 from kohort.node.pod_addresses import AddressBook
-from kohort.node.pod_hostname import hostname_of
+from kohort.node.pod_hostname import hostname_of, subdomain_of
 from kohort.node.service_network import ServiceNetwork
 from kohort.objects.core import Service
 from kohort.objects.discovery import EndpointSlice
@@ -179,7 +179,8 @@ class NameDirectory:
         spec, namespace = pod.spec, pod.metadata.namespace
         if spec.host_network:
             return host_network_text(_machine_hosts(), spec.host_aliases)
-        return hosts_text(self._current(), namespace, address, hostname_of(pod), spec.subdomain, spec.host_aliases)
+        names = hostname_of(pod), subdomain_of(pod)
+        return hosts_text(self._current(), namespace, address, *names, spec.host_aliases)
 
     def resolv_conf(self, pod: NodePod) -> str:
         """The /etc/resolv.conf of a pod; empty if it has the machine's."""

@@ -3,7 +3,7 @@
 | who asks                            | at which address                                                              |
 |-------------------------------------|-------------------------------------------------------------------------------|
 | pods with a network of their own    | the `clusterIP`, see `service_network`; that of the API server too            |
-| anybody else on this machine        | one that only this node uses: a `clusterIP` is the same in every cluster, and |
+| other processes of this machine     | one that only this node uses: a `clusterIP` is the same in every cluster, and |
 |                                     | several clusters may live on one machine, so the machine cannot have it       |
 | all of them, by a node port         | the address of the node                                                       |
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kohort.kube.log import Log
 from kohort.node.names.endpoint_choice import Backend, EndpointChoice, affinity_seconds
 from kohort.node.names.etc_hosts import API_SERVER, is_served
-from kohort.node.names.service_proxy import TcpCarrier, UdpCarrier
+from kohort.node.names.service_proxy import TcpForwarder, UdpForwarder
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.service_network import ServiceNetwork, bound
 from kohort.objects.core import Service, ServicePort
@@ -34,7 +34,7 @@ Port = tuple[str, str, int]
 """A service by UID, and one of its ports."""
 
 
-class Place(NamedTuple):
+class ListenAddress(NamedTuple):
     """Where to listen for a port of a service."""
 
     port: Port
@@ -104,9 +104,9 @@ class Forwarding:
         self._node_address = node_address
         self.network = network
         """Where services have the addresses that the cluster has given them, once it has started."""
-        self._carriers: dict[Place, TcpCarrier | UdpCarrier] = {}
+        self._forwarders: dict[ListenAddress, TcpForwarder | UdpForwarder] = {}
         self._choices: dict[Port, EndpointChoice] = {}
-        self._unheard: set[Place] = set()
+        self._unheard: set[ListenAddress] = set()
         """Where listening has failed. It is tried again at every refresh, and logged once."""
         self._known: set[str] = set()
         self.incomplete = False
@@ -130,15 +130,15 @@ class Forwarding:
         offered = [each for each in services if each.cluster_address and _is_ipv4(each)]
         self._update_choices(offered, found)
         wanted = self._wanted(offered)
-        for place in self._carriers.keys() - wanted:
-            self._carriers.pop(place).close()
+        for place in self._forwarders.keys() - wanted:
+            self._forwarders.pop(place).close()
         known = {each.metadata.uid for each in offered}
         for uid in self._known - known:
             self._book.release(uid)
         self._known = known
         self._unheard &= wanted
         restored = await self._hold({each.cluster_address for each in offered}, check=check)
-        for place in sorted(wanted - self._carriers.keys()):
+        for place in sorted(wanted - self._forwarders.keys()):
             await self._listen(place)
         return restored
 
@@ -148,8 +148,8 @@ class Forwarding:
         return bool(self._unheard)
 
     def close(self) -> None:
-        for carrier in self._carriers.values():
-            carrier.close()
+        for forwarder in self._forwarders.values():
+            forwarder.close()
 
     async def _hold(self, addresses: set[str], *, check: bool) -> list[str]:
         if (network := self._ready()) is None or (network.held == addresses and not check):
@@ -164,22 +164,22 @@ class Forwarding:
     def _ready(self) -> ServiceNetwork | None:
         return self.network if self.network is not None and self.network.started else None
 
-    def _wanted(self, offered: Iterable[Service]) -> set[Place]:
-        found: set[Place] = set()
+    def _wanted(self, offered: Iterable[Service]) -> set[ListenAddress]:
+        found: set[ListenAddress] = set()
         for service in offered:
             for port in service.spec.ports:
                 if port.protocol in KINDS:
                     found |= {place for place in self._places(service, port) if place.address}
         return found
 
-    def _places(self, service: Service, port: ServicePort) -> Iterator[Place]:
+    def _places(self, service: Service, port: ServicePort) -> Iterator[ListenAddress]:
         key = (service.metadata.uid, port.protocol, port.port)
-        yield Place(key, False, self.address(service), port.port)
+        yield ListenAddress(key, False, self.address(service), port.port)
         if self._ready() is not None:
-            yield Place(key, True, service.cluster_address, port.port)
+            yield ListenAddress(key, True, service.cluster_address, port.port)
         if port.node_port and service.spec.type in NODE_PORT_TYPES:
             for address in {self._node_address, LOOPBACK if self._node_address else ""}:
-                yield Place(key, False, address, port.node_port)
+                yield ListenAddress(key, False, address, port.node_port)
 
     def _update_choices(self, offered: Iterable[Service], found: Mapping[Port, list[Backend]]) -> None:
         now = asyncio.get_running_loop().time
@@ -190,19 +190,19 @@ class Forwarding:
                 choice = self._choices[key] = before.get(key) or EndpointChoice(now)
                 choice.update(list(found.get(key, ())), affinity_seconds(service))
 
-    async def _listen(self, place: Place) -> None:
+    async def _listen(self, place: ListenAddress) -> None:
         address, port, protocol = place.address, place.number, place.port[1]
-        carrier = (TcpCarrier if protocol == "TCP" else UdpCarrier)(self._choices[place.port])
+        forwarder = (TcpForwarder if protocol == "TCP" else UdpForwarder)(self._choices[place.port])
         try:
             if place.inside and self.network is not None:
                 listening = self.network.listening(address, port, KINDS[protocol])
             else:
                 listening = bound(address, port, KINDS[protocol])
-            await carrier.start(listening)
+            await forwarder.start(listening)
         except OSError as problem:
             if place not in self._unheard:
                 _log.warning("failed to forward a port of a service", address=address, port=port, problem=str(problem))
             self._unheard.add(place)
             return
         self._unheard.discard(place)
-        self._carriers[place] = carrier
+        self._forwarders[place] = forwarder

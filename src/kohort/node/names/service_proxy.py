@@ -16,7 +16,7 @@ CHUNK: Final = 65536
 SILENCE_SECONDS: Final = 30.0
 
 
-class TcpCarrier:
+class TcpForwarder:
     def __init__(self, choice: EndpointChoice) -> None:
         self._choice = choice
         self._server: asyncio.Server | None = None
@@ -56,7 +56,7 @@ class TcpCarrier:
             return
 
 
-class UdpCarrier(asyncio.DatagramProtocol):
+class UdpForwarder(asyncio.DatagramProtocol):
     def __init__(self, choice: EndpointChoice) -> None:
         self._choice = choice
         self._transport: asyncio.DatagramTransport | None = None

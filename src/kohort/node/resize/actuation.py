@@ -1,9 +1,10 @@
 """Carries out the steps of a resize: patch -> decide -> allocate -> ACTUATE -> report.
 
-Each step is one write to a cgroup; those of one container and resource are one call of the container runtime, if that
-has made the cgroup. What has been actuated is recorded after the writes that it describes; records that follow each
-other directly are one write to the disk. After a crash, the next agent compares record and cgroups with
-what is allocated, and its plan is shorter. The first failure ends the attempt; steps that were done stay done.
+Each step is one write to a cgroup; if the container runtime has made the cgroup, those of one container are one call of
+it, or two if memory and cpu go different ways. What has been actuated is recorded after the writes that it describes;
+records that follow each other directly are one write to the disk. After a crash, the next agent compares record and
+cgroups with what is allocated, and its plan is shorter. The first failure ends the attempt; steps that were done stay
+done.
 
 `CgroupActuator` writes cgroups. `RecordOnlyActuator` is for nodes without them: nothing can be limited, but containers
 that ask to be restarted for a resize are restarted.
@@ -30,6 +31,7 @@ from kohort.node.resize.plan import (
     after_step,
     changes,
     check_memory,
+    joined_updates,
     plan_resize,
 )
 from kohort.node.resource_views import Actuated, Figures, figures_of
@@ -83,6 +85,8 @@ class CgroupActuator:
             places = {each.container.name: self._place(allocated, each.container.name) for each in changed}
             check_memory(target, held, changed, self._cgroups.usage(path, places, count_cache=self._count_cache))
             steps = plan_resize(allocated, target, actuated, held, running, self._cgroups.settings)
+            if self._runtime is not None:
+                steps = joined_updates(steps, changed)
             await self._announce(allocated, steps)
             for step, following in zip_longest(steps, steps[1:]):
                 match step:

@@ -14,7 +14,7 @@ from kohort.objects.pods import Pod
 from kohort.resources import SPEC, pod_level_set, requests
 from kohort.rules.allocated_resources import Allocated, Desired
 from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision, message_for, shortage_for
-from kohort.rules.resize_queue import Waiting, decide_in_order
+from kohort.rules.resize_queue import WaitingResize, decide_in_order
 
 NOT_SUPPORTED = "PodLevelResourcesNotSupported"
 
@@ -82,7 +82,7 @@ class Allocations:
             uid = pod.metadata.uid
             allocated = self._allocated.get(uid)
             if allocated is not None and uid in waiting:
-                entries.append(Waiting(pod, allocated, waiting[uid]))
+                entries.append(WaitingResize(pod, allocated, waiting[uid]))
             elif allocated is not None:
                 settled.append(allocated.applied_to(pod))
         for entry, decision in decide_in_order(entries, settled, node):

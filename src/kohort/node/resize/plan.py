@@ -108,6 +108,43 @@ def plan_resize(
     return steps
 
 
+def joined_updates(steps: list[Step], changed: list[Change]) -> list[Step]:
+    """The same steps for a runtime, which takes cpu and memory of a container in one call: both change at once where
+    both go the same way. Less comes where memory has its turn, more where cpu has its turn, so that for each resource a
+    container still shrinks before its pod does, and grows after its pod has grown.
+
+    | memory, cpu of c, then         | steps: c for container, p for pod; m for memory, u for cpu |
+    |--------------------------------|------------------------------------------------------------|
+    | both up                        | p.m up, p.u up, c.m and c.u                                |
+    | both down                      | c.m and c.u, p.m down, p.u down                            |
+    | one up, the other down         | two calls, as planned                                      |
+    """
+    found = list(steps)
+    for change in changed:
+        ways = [direction(resource, change.before, change.after) for resource in RESOURCES]
+        name = change.container.name
+        memory, cpu = ([each for each in found if _concerns(each, name, resource)] for resource in RESOURCES)
+        if not memory or not cpu or (ways[0] < 0) != (ways[1] < 0):
+            continue
+        both = sorted((*memory, *cpu), key=lambda each: isinstance(each, RecordContainer))
+        place = memory[0] if ways[0] < 0 else cpu[-1]
+        found = [
+            step
+            for each in found
+            for step in (both if each is place else () if any(each is moved for moved in both) else (each,))
+        ]
+    return found
+
+
+def _concerns(step: Step, name: str, resource: str) -> bool:
+    match step:
+        case WriteContainer(container, file):
+            return container == name and file.startswith(f"{resource}.")
+        case RecordContainer(container, recorded):
+            return container == name and recorded == resource
+    return False
+
+
 def changes(allocated: Pod, target: Target, actuated: Actuated, running: Collection[str]) -> list[Change]:
     """Running containers that need something done, in the order of the spec."""
     found = []

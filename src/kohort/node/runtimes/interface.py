@@ -15,6 +15,7 @@ and attempt (`ContainerKey`). Fields of `Launch` that only some runtimes need ma
 | removes one that has ended             | `remove`                           | RemoveContainer                       |
 | runs commands, attaches clients        | `execute`, `run_command`, `attach` | Exec, ExecSync, Attach                |
 | looks for pods that use much memory    | `memory_in_use`                    | ListContainerStats                    |
+| measures what containers use           | `cpu_seconds`, `memory_in_use`     | ListContainerStats                    |
 | reconciles a pod whose container ended | `on_exit`                          | GetContainerEvents                    |
 | has stopped a pod; removes it          | `stop_pod`, `remove_pod`           | StopPodSandbox, RemovePodSandbox      |
 """
@@ -59,6 +60,8 @@ class Mount(msgspec.Struct, frozen=True):
     """The process starts without it if it cannot be made."""
     propagation: str = ""
     """`HostToContainer` or `Bidirectional`; otherwise mounts made later are seen on one side only."""
+    sub_path: str = ""
+    """The part of the source that is mounted, opened without following links (`node.sub_paths`)."""
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -117,6 +120,8 @@ class PodSandboxSpec(msgspec.Struct, frozen=True):
     groups: tuple[int, ...] = ()
     handler: str = ""
     """From the pod's RuntimeClass; empty for the runtime's default."""
+    own_users: bool = False
+    """The pod asks for a user namespace."""
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -321,6 +326,11 @@ class Runtime(Protocol):
         ...
 
     @property
+    def gives_exact_groups(self) -> bool:
+        """Whether containers can have the groups that their pod names and no others (`Strict`)."""
+        ...
+
+    @property
     def makes_cgroups(self) -> bool:
         """Whether the runtime makes the cgroups of containers; otherwise the agent does."""
         ...
@@ -356,6 +366,11 @@ class Runtime(Protocol):
         reason."""
         ...
 
+    async def layer_bytes(self) -> dict[str, int] | None:
+        """What each running instance has written to its root file system. None if that is among the files of the pod,
+        where the agent finds it. Raises OSError."""
+        ...
+
     async def stop(self, id: str, grace: float, number: int = signal.SIGTERM) -> None:
         """Ask an instance to end with a signal, and kill it with everything that it has started after `grace` seconds;
         at once if that is 0. Returns when it has ended; an unknown or ended one is not an error. A second call with a
@@ -381,6 +396,10 @@ class Runtime(Protocol):
 
     def memory_in_use(self, instance: Instance) -> int:
         """Bytes that an instance and everything that it has started have in memory, where no cgroup counts them."""
+        ...
+
+    def cpu_seconds(self, instance: Instance) -> float:
+        """What an instance and everything that it has started have spent on cpus, where no cgroup counts it."""
         ...
 
     async def close(self, *, stop: bool) -> None:

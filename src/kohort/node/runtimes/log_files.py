@@ -84,8 +84,13 @@ def _opened(path: str) -> FileIO:
 
 
 def last_lines(log: bytes, count: int) -> bytes:
-    """The end of what a container wrote. Only a line feed ends a line."""
-    return b"\n".join(line.split(b" ", 3)[-1] for line in log.removesuffix(b"\n").split(b"\n")[-count:])
+    """The end of what a container wrote, with its line feeds; the parts of a long line belong together."""
+    return b"".join(_written(line) for line in log.removesuffix(b"\n").split(b"\n")[-count:])
+
+
+def _written(line: bytes) -> bytes:
+    _, _, tag, content = (b"", b"", b"F", *line.split(b" ", 3))[-4:]
+    return content if tag.startswith(b"P") else content + b"\n"
 
 
 def _line(now: str, stream: str, tag: bytes, content: bytes) -> bytes:

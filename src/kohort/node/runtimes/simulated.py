@@ -15,14 +15,12 @@ from kohort.kube import clock
 from kohort.node.runtimes.interface import (
     CANNOT_RUN,
     ERROR,
-    ImageSource,
     Instance,
     Launch,
-    PodSandboxSpec,
     Session,
     output_of,
 )
-from kohort.resources import CgroupValues
+from kohort.node.runtimes.without_sandboxes import RuntimeWithoutSandboxes
 
 
 class SimulatedSession:
@@ -39,14 +37,12 @@ class SimulatedSession:
         pass
 
 
-class SimulatedRuntime:
+class SimulatedRuntime(RuntimeWithoutSandboxes):
     name = "simulated"
     version = ""
-    images: ImageSource | None = None
-    makes_cgroups = False
-    problem = network_problem = ""
 
     def __init__(self) -> None:
+        super().__init__()
         self.launches: dict[str, Launch] = {}
         self.signals: list[tuple[str, int]] = []
         self.ignoring: set[str] = set()
@@ -57,38 +53,7 @@ class SimulatedRuntime:
         """The exit code of a command that is executed in a container."""
         self._instances: dict[str, Instance] = {}
         self._pids = count(1000)
-        self._callbacks: list[Callable[[Instance], None]] = []
         self._ended: dict[str, asyncio.Event] = {}
-
-    def on_exit(self, callback: Callable[[Instance], None]) -> None:
-        self._callbacks.append(callback)
-
-    def on_change(self, callback: Callable[[], None]) -> None:
-        pass
-
-    def on_sandbox_lost(self, callback: Callable[[str], None]) -> None:
-        pass
-
-    async def prepare_pod(self, pod: PodSandboxSpec) -> None:
-        pass
-
-    async def stop_pod(self, uid: str) -> None:
-        pass
-
-    async def remove_pod(self, uid: str) -> None:
-        pass
-
-    async def pods(self) -> set[str]:
-        return set()
-
-    def cgroup_name(self, pod_uid: str, container: str) -> str:
-        return container
-
-    async def resize(self, pod_uid: str, container: str, values: CgroupValues) -> None:
-        pass
-
-    async def resize_pod(self, uid: str, values: CgroupValues) -> None:
-        pass
 
     async def instances(self) -> dict[str, Instance]:
         return dict(self._instances)
@@ -150,6 +115,9 @@ class SimulatedRuntime:
 
     def memory_in_use(self, instance: Instance) -> int:
         return 0
+
+    def cpu_seconds(self, instance: Instance) -> float:
+        return 0.0
 
     def _ignores_signals(self, id: str) -> bool:
         return any(name in id for name in self.ignoring)

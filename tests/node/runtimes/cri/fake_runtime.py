@@ -63,6 +63,10 @@ class FakeRuntime:
             cri.RuntimeCondition("NetworkReady", True),
         )
         self.info: dict[str, str] = {}
+        self.pull_times: dict[str, float] = {}
+        """Of single images."""
+        self.refused: set[str] = set()
+        """Images that the registry gives to no one."""
         self.pull_time = 0.0
         self._events = events
         self._told: list[asyncio.Event] = []
@@ -272,7 +276,9 @@ class FakeRuntime:
     async def _pull_image(self, request: cri.PullImageRequest) -> cri.PullImageResponse:
         assert request.image is not None
         self.pulls.append(request)
-        await asyncio.sleep(self.pull_time)
+        await asyncio.sleep(self.pull_times.get(request.image.image, self.pull_time))
+        if request.image.image in self.refused:
+            raise RpcError(Code.UNKNOWN, f"failed to resolve {request.image.image}: authorization failed")
         if (image := self.registry.get(request.image.image)) is None:
             raise RpcError(Code.NOT_FOUND, f"{request.image.image}: not found")
         self.images[request.image.image] = image

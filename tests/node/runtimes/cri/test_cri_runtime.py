@@ -5,12 +5,14 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.node.runtimes.cri.fake_runtime import FakeRuntime
 
 from kohort.kube.errors import ApiError
 from kohort.node.grpc.status import Code, RpcError
 from kohort.node.images import NoImage
+from kohort.node.runtimes.cri import image_pulls
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient, Unsupported
 from kohort.node.runtimes.cri.discovery import CannotUseRuntime, choose, examine, parse_endpoint
@@ -93,6 +95,15 @@ def test_a_pod_from_its_sandbox_to_its_removal(tmp_path: Path) -> None:
         await runtime.stop_pod("u1")
         await runtime.remove_pod("u1")
         assert (fake.sandboxes, fake.containers, await runtime.instances()) == ({}, {}, {})
+
+    run(program, tmp_path)
+
+
+def test_a_pod_that_asks_for_a_user_namespace_is_refused(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        with pytest.raises(CannotStart, match="user namespaces"):
+            await runtime.prepare_pod(msgspec.structs.replace(spec(tmp_path), own_users=True))
+        assert "RunPodSandbox" not in fake.calls
 
     run(program, tmp_path)
 
@@ -407,6 +418,81 @@ def test_pods_share_a_pull_and_three_images_come_at_once(tmp_path: Path) -> None
         assert await asyncio.gather(*wanted) == [f"sha256:{name}" for name in images]
         assert len(fake.pulls) == 4 and asyncio.get_running_loop().time() == pytest.approx(20, abs=1)
         assert [reason for reason, _ in pullers[0].events] == ["Pulling", "Pulled"]
+
+    with_images(program, tmp_path)
+
+
+def test_pulls_beyond_a_burst_of_ten_begin_five_a_second(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, puller: Puller) -> None:
+        fake.registry = {f"r.example/a:{number}": cri.Image(f"sha256:{number}") for number in range(20)}
+        pullers = [Puller(puller.images) for _ in range(20)]
+        wanted = [
+            each.ensure(each.request(f"r.example/a:{number}", uid=f"u{number}")) for number, each in enumerate(pullers)
+        ]
+        begun = asyncio.get_running_loop().time()
+        await asyncio.gather(*wanted)
+        assert len(fake.pulls) == 20 and asyncio.get_running_loop().time() - begun == pytest.approx(2, abs=0.5)
+
+    with_images(program, tmp_path)
+
+
+def test_a_registry_that_hardly_answers_does_not_keep_other_pods_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_pulls, "SLOW_SECONDS", 1.0)
+
+    async def program(fake: FakeRuntime, puller: Puller) -> None:
+        stuck = [f"slow.example/{name}:1" for name in "abc"]
+        fake.pull_times = dict.fromkeys(stuck, 20.0)
+        fake.registry = {"docker.io/library/app:1": APP}
+        pullers = [Puller(puller.images) for _ in stuck]
+        waiting = [
+            asyncio.create_task(each.ensure(each.request(name, uid=name)))
+            for each, name in zip(pullers, stuck, strict=True)
+        ]
+        await asyncio.sleep(0.1)
+        begun = asyncio.get_running_loop().time()
+        assert await puller.ensure(puller.request("app:1")) == "sha256:a"
+        assert 0.5 <= asyncio.get_running_loop().time() - begun <= 3
+        await asyncio.sleep(9)
+        said = [text for reason, text in pullers[0].events if reason == "Pulling"]
+        assert said == [
+            'Pulling image "slow.example/a:1"',
+            *(f'Image "slow.example/a:1" is still being pulled after {after}' for after in ("1s", "3s", "7s")),
+        ]
+        for task in waiting:
+            task.cancel()
+
+    with_images(program, tmp_path)
+
+
+def test_a_pull_that_waits_for_others_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_pulls, "SLOW_SECONDS", 2.0)
+
+    async def program(fake: FakeRuntime, puller: Puller) -> None:
+        names = [f"slow.example/{number}:1" for number in range(7)]
+        fake.pull_times = dict.fromkeys(names, 20.0)
+        pullers = [Puller(puller.images) for _ in names]
+        waiting = [
+            asyncio.create_task(each.ensure(each.request(name, uid=name)))
+            for each, name in zip(pullers, names, strict=True)
+        ]
+        await asyncio.sleep(3)
+        said = f'Image "{names[6]}" has waited 2s for 3 other pulls of this node'
+        assert pullers[6].events[-1] == ("Pulling", said)
+        for task in waiting:
+            task.cancel()
+
+    with_images(program, tmp_path)
+
+
+def test_a_refusal_names_the_registry_and_what_to_do(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, puller: Puller) -> None:
+        fake.refused = {"r.example/a:1"}
+        with pytest.raises(NoImage, match=r"there are no credentials for r.example: .*add them to imagePullSecrets"):
+            await puller.ensure(puller.request("r.example/a:1"))
+        with pytest.raises(NoImage, match=r"not found$"):
+            await puller.ensure(puller.request("r.example/b:1"))
 
     with_images(program, tmp_path)
 

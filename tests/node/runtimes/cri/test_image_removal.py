@@ -27,7 +27,7 @@ IMAGES = st.lists(
 
 
 @given(IMAGES, st.integers(-5, 500))
-def test_only_what_nobody_needs_goes_and_no_more_than_needed(images: list[KnownImage], excess: int) -> None:
+def test_only_unused_images_are_removed_and_no_more_than_needed(images: list[KnownImage], excess: int) -> None:
     going = chosen_for_removal(images, excess, NOW)
     assert all(not each.used and not each.pinned and NOW - each.first_seen >= LEAST_AGE for each in going)
     assert sum(each.size for each in going[:-1]) < max(excess, 1)

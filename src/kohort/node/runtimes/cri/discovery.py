@@ -42,6 +42,8 @@ class RuntimeFacts(msgspec.Struct, frozen=True):
     version: str
     cni_binaries: Path = CNI_BINARIES
     cni_configurations: Path = CNI_CONFIGURATIONS
+    gives_exact_groups: bool = False
+    """It has the feature `supplemental_groups_policy`."""
 
     @property
     def announcement(self) -> str:
@@ -138,6 +140,7 @@ async def examine(socket: Path, *, share: bool = False) -> RuntimeFacts:
         version.runtime_version,
         config.cni.binaries,
         Path(config.cni.conf_dir or CNI_CONFIGURATIONS),
+        status.features is not None and status.features.supplemental_groups_policy,
     )
 
 

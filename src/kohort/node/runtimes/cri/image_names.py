@@ -19,6 +19,8 @@ from typing import Final
 
 import msgspec
 
+from kohort.objects import well_known_names
+
 DEFAULT_REGISTRY: Final = "docker.io"
 _LABEL: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _HOST: Final = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
@@ -99,9 +101,9 @@ Keys = tuple[tuple[str, Credentials], ...]
 
 def keys_of_secret(kind: str, data: Mapping[str, bytes]) -> Keys:
     """The credentials in a pull secret; none in one of another type. Raises ValueError if it cannot be read."""
-    if kind == "kubernetes.io/dockerconfigjson" or ".dockerconfigjson" in data:
+    if kind == well_known_names.DOCKER_CONFIG_JSON or ".dockerconfigjson" in data:
         return keys_of_file(data.get(".dockerconfigjson", b"{}"))
-    if kind == "kubernetes.io/dockercfg" or ".dockercfg" in data:
+    if kind == well_known_names.DOCKER_CONFIG or ".dockercfg" in data:
         entries = msgspec.json.decode(data.get(".dockercfg", b"{}"), type=dict[str, _Entry])
         return _keys(entries)
     return ()

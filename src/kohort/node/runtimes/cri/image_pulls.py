@@ -10,6 +10,10 @@ Without a policy it is `Always` for the tag `latest` and `IfNotPresent` for ever
 own: the pod is reconciled meanwhile, can be deleted, and is woken when the image is there or could not be pulled. Pods
 that want the same image with the same credentials share one pull. All credentials that fit are tried in turn; they are
 never logged, nor part of an event.
+
+Three images are pulled at the same time. A pull that takes longer than a minute does not count any more: a registry
+that answers slowly, or never, must not keep other pods from starting. Events say that an image is still being pulled,
+or still waits for its turn, after one minute, three, seven and so on.
 """
 
 import asyncio
@@ -21,7 +25,8 @@ from typing import Final
 import msgspec
 
 from kohort.kube import clock
-from kohort.node.grpc.status import RpcError
+from kohort.kube.ratelimit import TokenBucket
+from kohort.node.grpc.status import Code, RpcError
 from kohort.node.image_config import Image, ImageConfig
 from kohort.node.images import NoImage
 from kohort.node.runtimes.cri import messages as cri
@@ -37,11 +42,19 @@ from kohort.node.runtimes.cri.image_names import (
     keys_of_secret,
 )
 from kohort.node.runtimes.interface import ImageBeingPulled, ImageRequest
+from kohort.objects import container_reasons
 from kohort.objects.core import Secret
 from kohort.rules.host_images import is_machine_root
+from kohort.rules.pod_status import duration
 
 AT_ONCE: Final = 3
 """Pulls of different images."""
+PULLS_A_SECOND: Final = 5.0
+BURST: Final = 10
+"""As kubelet's `registryPullQPS` and `registryBurst`; pulls beyond it wait."""
+SLOW_SECONDS: Final = 60.0
+"""A pull that takes longer does not keep others waiting, and is reported."""
+_REFUSED: Final = ("authorization failed", "unauthorized", "access denied", "401", "403", "insufficient_scope")
 FetchSecret = Callable[[str, str], Awaitable[Secret | None]]
 """By namespace and name; None if there is none."""
 
@@ -64,8 +77,11 @@ class RegistryImages:
         self._pulls: dict[tuple[str, tuple[Credentials, ...]], asyncio.Task[PullResult]] = {}
         self._finished: dict[tuple[str, str, int], PullResult] = {}
         """By pod, container and attempt: a pull whose result was not taken yet."""
+        self._begun: set[tuple[str, tuple[Credentials, ...]]] = set()
+        """Pulls that have had their turn."""
         self._waiting: set[tuple[str, str, int]] = set()
         self._free = asyncio.Semaphore(AT_ONCE)
+        self._rate = TokenBucket(PULLS_A_SECOND, BURST)
 
     async def ensure(self, request: ImageRequest) -> Image:
         container = request.container
@@ -74,12 +90,13 @@ class RegistryImages:
                 f'the image "{container.image}" is the root directory of the machine, and this node runs containers in '
                 "a container runtime: start it with --runtime process, or use an image of a registry"
             )
-            raise NoImage(message, "InvalidImageName")
+            raise NoImage(message, container_reasons.INVALID_IMAGE_NAME)
         try:
             name = image_name(container.image)
         except InvalidImageName as problem:
             message = f'Failed to apply default image tag "{container.image}": {problem}'
-            raise NoImage(message, "InvalidImageName") from problem
+            request.event("Warning", "InspectFailed", message)
+            raise NoImage(message, container_reasons.INVALID_IMAGE_NAME) from problem
         who = (request.pod.metadata.uid, container.name, request.attempt)
         if who in self._waiting:
             raise ImageBeingPulled
@@ -94,7 +111,8 @@ class RegistryImages:
                 return _image(found)
             if policy == "Never":
                 message = f'Container image "{container.image}" is not present with pull policy of Never'
-                raise NoImage(message, "ErrImageNeverPull")
+                request.event("Warning", container_reasons.ERR_IMAGE_NEVER_PULL, message)
+                raise NoImage(message, container_reasons.ERR_IMAGE_NEVER_PULL)
         self._waiting.add(who)
         pull = asyncio.create_task(self._pull_for(request, name, who), name="image-pull")
         pull.add_done_callback(_observed)
@@ -141,25 +159,63 @@ class RegistryImages:
             if key not in self._pulls:
                 self._pulls[key] = asyncio.create_task(self._pull(name, credentials), name=f"pull {name}")
                 self._pulls[key].add_done_callback(lambda _: self._pulls.pop(key, None))
-            self._finished[who] = await asyncio.shield(self._pulls[key])
+            self._finished[who] = await self._reported(request, key, self._pulls[key])
         finally:
             self._waiting.discard(who)
             request.wake()
 
+    async def _reported(
+        self, request: ImageRequest, key: tuple[str, tuple[Credentials, ...]], pull: "asyncio.Task[PullResult]"
+    ) -> PullResult:
+        """The result of a pull; events say meanwhile that it takes long."""
+        image, pause, passed = request.container.image, SLOW_SECONDS, 0.0
+        while True:
+            done, _ = await asyncio.wait((pull,), timeout=pause)
+            if done:
+                return pull.result()
+            passed, pause = passed + pause, pause * 2
+            if key in self._begun:
+                message = f'Image "{image}" is still being pulled after {duration(passed)}'
+            else:
+                message = f'Image "{image}" has waited {duration(passed)} for {AT_ONCE} other pulls of this node'
+            request.event("Normal", "Pulling", message)
+
     async def _pull(self, name: ImageName, credentials: tuple[Credentials, ...]) -> PullResult:
-        asked = clock.seconds()
-        async with self._free:
+        asked, key = clock.seconds(), (str(name), credentials)
+        turn = await self._take_turn()
+        try:
+            await self._rate.take()
             begun = clock.seconds()
+            self._begun.add(key)
             problems = []
             for each in credentials or (None,):
                 request = cri.PullImageRequest(cri.ImageSpec(image=str(name)), _auth(each))
                 try:
                     answer = await self._client.call(cri.PULL_IMAGE, request, timeout=None)
                 except RpcError as problem:
-                    problems.append(f"rpc error: code = {problem.code.name} desc = {problem.detail}")
+                    problems.append(_pull_problem(problem))
                     continue
                 return PullResult(answer.image_ref, "", clock.seconds() - begun, begun - asked)
-        return PullResult(problem="; ".join(dict.fromkeys(problems)))
+        finally:
+            turn()
+            self._begun.discard(key)
+        return PullResult(problem=_with_advice("; ".join(dict.fromkeys(problems)), name, len(credentials)))
+
+    async def _take_turn(self) -> Callable[[], None]:
+        """Wait until few others are being pulled; what is returned ends the turn, which ends by itself after a
+        while."""
+        await self._free.acquire()
+        over = False
+
+        def end() -> None:
+            nonlocal over
+            timer.cancel()
+            if not over:
+                over = True
+                self._free.release()
+
+        timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, end)
+        return end
 
     async def _keys(self, request: ImageRequest) -> Keys:
         """The pod's credentials before those of the node. A secret that cannot be used is reported; others may fit."""
@@ -197,11 +253,27 @@ def _image(found: cri.Image) -> Image:
     return Image(config=ImageConfig(user=user), reference=found.id)
 
 
+def _pull_problem(problem: RpcError) -> str:
+    """As kubelet words it: a code that says nothing is left out."""
+    if problem.code == Code.UNKNOWN:
+        return problem.detail
+    return f"rpc error: code = {problem.code.name.title().replace('_', '')} desc = {problem.detail}"
+
+
+def _with_advice(problem: str, name: ImageName, tried: int) -> str:
+    """A registry that refuses says no more than that; which credentials it was given is known here."""
+    if not any(word in problem.lower() for word in _REFUSED):
+        return problem
+    if tried:
+        return f"{problem}; {tried} credentials for {name.registry} were tried: check imagePullSecrets"
+    return f"{problem}; there are no credentials for {name.registry}: if the image exists, add them to imagePullSecrets"
+
+
 def _reason(problem: str) -> str:
     for reason in ("RegistryUnavailable", "SignatureValidationFailed"):
         if reason in problem:
             return reason
-    return "ErrImagePull"
+    return container_reasons.ERR_IMAGE_PULL
 
 
 def _observed(task: "asyncio.Task[None]") -> None:

@@ -645,6 +645,29 @@ class FilesystemUsage(Message, frozen=True):
     inodes_used: Annotated[UInt64Value | None, 4] = None
 
 
+class ContainerAttributes(Message, frozen=True):
+    id: Annotated[str, 1] = ""
+    labels: Annotated[dict[str, str], 3] = msgspec.field(default_factory=dict)
+    annotations: Annotated[dict[str, str], 4] = msgspec.field(default_factory=dict)
+
+
+class ContainerStats(Message, frozen=True):
+    attributes: Annotated[ContainerAttributes | None, 1] = None
+    writable_layer: Annotated[FilesystemUsage | None, 4] = None
+
+
+class ContainerStatsFilter(Message, frozen=True):
+    label_selector: Annotated[dict[str, str], 3] = msgspec.field(default_factory=dict)
+
+
+class ListContainerStatsRequest(Message, frozen=True):
+    filter: Annotated[ContainerStatsFilter | None, 1] = None
+
+
+class ListContainerStatsResponse(Message, frozen=True):
+    stats: Annotated[tuple[ContainerStats, ...], 1] = ()
+
+
 class ImageFsInfoResponse(Message, frozen=True):
     image_filesystems: Annotated[tuple[FilesystemUsage, ...], 1] = ()
     container_filesystems: Annotated[tuple[FilesystemUsage, ...], 2] = ()
@@ -672,6 +695,9 @@ STOP_CONTAINER: Final = Method(RUNTIME + "StopContainer", StopContainerRequest, 
 REMOVE_CONTAINER: Final = Method(RUNTIME + "RemoveContainer", RemoveContainerRequest, Empty)
 LIST_CONTAINERS: Final = Method(RUNTIME + "ListContainers", ListContainersRequest, ListContainersResponse)
 CONTAINER_STATUS: Final = Method(RUNTIME + "ContainerStatus", ContainerStatusRequest, ContainerStatusResponse)
+LIST_CONTAINER_STATS: Final = Method(
+    RUNTIME + "ListContainerStats", ListContainerStatsRequest, ListContainerStatsResponse
+)
 UPDATE_CONTAINER: Final = Method(RUNTIME + "UpdateContainerResources", UpdateContainerResourcesRequest, Empty)
 UPDATE_POD_SANDBOX: Final = Method(RUNTIME + "UpdatePodSandboxResources", UpdatePodSandboxResourcesRequest, Empty)
 REOPEN_CONTAINER_LOG: Final = Method(RUNTIME + "ReopenContainerLog", ReopenContainerLogRequest, Empty)

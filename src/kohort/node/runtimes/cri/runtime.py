@@ -32,7 +32,7 @@ from kohort.kube.log import Log
 from kohort.kube.tasks import cancel_all
 from kohort.node.cgroups import MOUNT
 from kohort.node.grpc.status import Code, RpcError
-from kohort.node.pressure import resident_bytes
+from kohort.node.pressure import process_cpu_seconds, resident_bytes
 from kohort.node.runtimes.cri import configuration, container_logs, streams
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import SANDBOX_SECONDS, SECONDS, CriClient, Unsupported
@@ -51,6 +51,7 @@ from kohort.node.runtimes.interface import (
     Session,
     parse_container_key,
 )
+from kohort.objects import container_reasons
 from kohort.resources import CgroupValues
 
 LIST_SECONDS: Final = 1.0
@@ -61,6 +62,10 @@ SHORTEST_WAIT, LONGEST_WAIT = 0.1, 3.0
 """Before another attempt to reach a runtime that does not answer."""
 ROTATION_SECONDS: Final = 10.0
 CLEARING_SECONDS: Final = 60.0
+NO_USER_NAMESPACES: Final = (
+    "failed to create pod sandbox: can't set `spec.hostUsers: false`, this node does not support user namespaces; "
+    "remove the field, or use a node of kubelet"
+)
 LONGEST_OUTPUT: Final = 10240
 _log = Log(part="node")
 
@@ -91,9 +96,12 @@ class CriRuntime:
         version: str,
         images: RegistryImages,
         networks: CniServer | None = None,
+        *,
+        gives_exact_groups: bool = False,
     ) -> None:
         """`name` and `version` are what the runtime says of itself; `networks` gives sandboxes their network."""
         self._networks = networks
+        self.gives_exact_groups = gives_exact_groups
         self.name = name
         self.version = version
         self.images: ImageSource | None = images
@@ -133,6 +141,8 @@ class CriRuntime:
     # Pods
 
     async def prepare_pod(self, pod: PodSandboxSpec) -> None:
+        if pod.own_users:
+            raise CannotStart(NO_USER_NAMESPACES)
         self._specs[pod.uid] = pod
         sandbox = self._sandboxes.get(pod.uid)
         if sandbox is not None and sandbox.ready:
@@ -324,7 +334,23 @@ class CriRuntime:
     def memory_in_use(self, instance: Instance) -> int:
         return resident_bytes([instance.pid]) if instance.pid > 0 else 0
 
+    def cpu_seconds(self, instance: Instance) -> float:
+        return process_cpu_seconds([instance.pid]) if instance.pid > 0 else 0.0
+
     # Commands
+
+    async def layer_bytes(self) -> dict[str, int] | None:
+        """The runtime counts every ten seconds; a container that has just started is not there yet."""
+        request = cri.ListContainerStatsRequest(cri.ContainerStatsFilter({configuration.NODE_LABEL: self._node}))
+        answer = await self._client.call(cri.LIST_CONTAINER_STATS, request)
+        found = {}
+        for each in answer.stats:
+            layer, attributes = each.writable_layer, each.attributes
+            if attributes is None or layer is None or layer.used_bytes is None:
+                continue
+            if (key := configuration.container_key(attributes.labels, attributes.annotations)) is not None:
+                found[str(key)] = layer.used_bytes.value
+        return found
 
     async def execute(self, within: str, launch: Launch) -> Session:
         request = cri.ExecRequest(
@@ -547,12 +573,12 @@ def instance_of(key: str, status: cri.ContainerStatus, pid: int = 0) -> Instance
         return common
     if status.state != state.EXITED:
         return _lost(common)
-    cannot_run = status.reason in ("StartError", "ContainerCannotRun")
+    cannot_run = status.reason in container_reasons.NEVER_RAN
     return msgspec.structs.replace(
         common,
         ended=_time(status.finished_at),
         exit_code=status.exit_code,
-        oom_killed=status.reason == "OOMKilled",
+        oom_killed=status.reason == container_reasons.OOM_KILLED,
         problem=status.message or status.reason if cannot_run else "",
     )
 
@@ -593,7 +619,7 @@ async def _kept_running(loop: Callable[[], Awaitable[None]]) -> None:
 
 
 class _ignored(contextlib.AbstractContextManager[None]):
-    """A failed call is logged and not raised: it is repeated by whoever finds that something is left."""
+    """A failed call is logged and not raised: the next cleanup repeats it for what is left."""
 
     def __init__(self, message: str, what: str) -> None:
         self._message = message

@@ -240,7 +240,12 @@ def _become(launch: Launch) -> None:
             if not stat.S_ISCHR(os.fstat(descriptor).st_mode) or os.isatty(descriptor):
                 with contextlib.suppress(OSError):
                     os.fchown(descriptor, launch.uid, -1)
-    os.setgroups(list(launch.groups))
+    try:
+        os.setgroups(list(launch.groups))
+    except PermissionError:
+        if launch.groups or launch.uid or launch.gid:
+            raise
+        # A root without rights stays what it is, with the groups it has.
     if launch.gid is not None:
         os.setgid(launch.gid)
     if launch.uid is not None:

@@ -20,6 +20,7 @@ from typing import Final
 
 from kohort.node.runtimes.interface import Launch, Mount
 from kohort.node.runtimes.process import mount_points
+from kohort.node.sub_paths import open_sub_path
 from kohort.node.syscalls import (
     CLONE_NEWNS,
     CLONE_NEWUSER,
@@ -54,14 +55,32 @@ _IN_MEMORY: Final = ("/tmp", "/var/tmp", "/run")
 
 def separate_mounts() -> bool:
     """A mount namespace of its own: no other process sees what is mounted in it. False if that is not permitted."""
-    if libc.unshare(CLONE_NEWNS) != 0:
-        uid, gid = os.geteuid(), os.getegid()
-        if libc.unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0:
-            return False
-        for file, content in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-            with contextlib.suppress(OSError), open(f"/proc/self/{file}", "w") as table:
-                table.write(content)
+    if libc.unshare(CLONE_NEWNS) != 0 and not (_may_be_in_user_namespace() and _enter_user_namespace()):
+        return False
     return bool(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0)
+
+
+def _may_be_in_user_namespace() -> bool:
+    """Tried by another process, since there is no way back. Root that may not set file capabilities cannot have its own
+    user there, and without its user a process can create nothing, not even in directories in memory."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if _enter_user_namespace() else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _enter_user_namespace() -> bool:
+    """A user namespace with this user and group alone, and a mount namespace that belongs to it."""
+    uid, gid = os.geteuid(), os.getegid()
+    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0:
+        return False
+    try:
+        for file, content in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            with open(f"/proc/self/{file}", "w") as table:
+                table.write(content)
+    except OSError:
+        return False
+    return True
 
 
 def enter_machine_root(launch: Launch) -> None:
@@ -292,7 +311,7 @@ def _opened(wanted: Mount) -> str:
     not inherit what is opened here."""
     try:
         with named(f"mount {wanted.target}"):
-            return _path(os.open(wanted.source, os.O_PATH | os.O_CLOEXEC))
+            return _path(open_sub_path(wanted))
     except OSError:
         if wanted.optional:
             return ""

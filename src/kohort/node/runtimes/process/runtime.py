@@ -6,20 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from kohort.kube.private_files import open_private, private_directory
-from kohort.node.pressure import resident_bytes
+from kohort.node.pressure import process_cpu_seconds, resident_bytes
 from kohort.node.runtimes.interface import (
     CannotStart,
-    ImageSource,
     Instance,
     Launch,
-    PodSandboxSpec,
     Session,
     output_of,
 )
@@ -35,7 +32,8 @@ from kohort.node.runtimes.process.supervisor_protocol import (
     frame,
     read,
 )
-from kohort.resources import CgroupValues
+from kohort.node.runtimes.without_sandboxes import RuntimeWithoutSandboxes
+from kohort.rules.python_command import python_command
 
 START_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 0.2
@@ -57,55 +55,22 @@ class SupervisedSession:
         self._writer.close()
 
 
-class ProcessRuntime:
+class ProcessRuntime(RuntimeWithoutSandboxes):
     """Pods need no preparation: each process is started in the namespaces and the cgroup that the agent has made."""
 
     name = "process"
     version = ""
-    images: ImageSource | None = None
-    makes_cgroups = False
-    problem = network_problem = ""
 
     def __init__(self, state: Path) -> None:
+        super().__init__()
         self._state = state
         self._running: set[str] = set()
         """Instances whose end was not reported to the callbacks yet."""
         self._ended: dict[str, asyncio.Event] = {}
         """Set when an instance ends that a call of `stop` waits for."""
-        self._callbacks: list[Callable[[Instance], None]] = []
         self._connection: Connection | None = None
         self._asking = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
-
-    def on_exit(self, callback: Callable[[Instance], None]) -> None:
-        self._callbacks.append(callback)
-
-    def on_change(self, callback: Callable[[], None]) -> None:
-        pass
-
-    def on_sandbox_lost(self, callback: Callable[[str], None]) -> None:
-        pass
-
-    async def prepare_pod(self, pod: PodSandboxSpec) -> None:
-        pass
-
-    async def stop_pod(self, uid: str) -> None:
-        pass
-
-    async def remove_pod(self, uid: str) -> None:
-        pass
-
-    async def pods(self) -> set[str]:
-        return set()
-
-    def cgroup_name(self, pod_uid: str, container: str) -> str:
-        return container
-
-    async def resize(self, pod_uid: str, container: str, values: CgroupValues) -> None:
-        pass
-
-    async def resize_pod(self, uid: str, values: CgroupValues) -> None:
-        pass
 
     async def instances(self) -> dict[str, Instance]:
         """Instances of the supervisor. If there never was one, it is not started for this."""
@@ -142,6 +107,11 @@ class ProcessRuntime:
 
     def memory_in_use(self, instance: Instance) -> int:
         return resident_bytes([instance.pid, *process_marks.descendants(instance.pid)]) if instance.pid > 0 else 0
+
+    def cpu_seconds(self, instance: Instance) -> float:
+        if instance.pid <= 0:
+            return 0.0
+        return process_cpu_seconds([instance.pid, *process_marks.descendants(instance.pid)])
 
     async def remove(self, id: str) -> None:
         await self._ask(SupervisorRequest("remove", id))
@@ -224,7 +194,7 @@ class ProcessRuntime:
         private_directory(self._state, MARKERS)
         with open(open_private(self._state / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "kohort.node.runtimes.process.supervisor", str(self._state)],
+                python_command("kohort.node.runtimes.process.supervisor", str(self._state)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -55,7 +55,7 @@ STOP_SECONDS: Final = 8.0
 STOP_POLL_SECONDS: Final = 0.01
 
 
-class Kept(msgspec.Struct):
+class StoredInstance(msgspec.Struct):
     """What is on disk of an instance."""
 
     launch: Launch
@@ -336,14 +336,14 @@ class Supervisor:
         make_private_directory(path.parent)
         fresh = path.with_suffix(".new")
         with open(open_private(fresh), "wb") as file:
-            file.write(msgspec.json.encode(Kept(supervised.launch, supervised.instance)))
+            file.write(msgspec.json.encode(StoredInstance(supervised.launch, supervised.instance)))
         os.replace(fresh, path)
 
     def _adopt(self) -> None:
         """Take over what an earlier supervisor has started."""
         for path in (self._state / "instances").glob("*.json"):
             try:
-                kept = msgspec.json.decode(path.read_bytes(), type=Kept)
+                kept = msgspec.json.decode(path.read_bytes(), type=StoredInstance)
             except (OSError, msgspec.MsgspecError):
                 continue
             supervised = SupervisedProcess(kept.launch)
