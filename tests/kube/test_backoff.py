@@ -30,3 +30,10 @@ def test_a_failure_that_lasts_for_weeks_does_not_overflow() -> None:
 
 def test_two_clients_do_not_return_at_the_same_moment() -> None:
     assert len({Backoff().next() for _ in range(50)}) > 40
+
+
+def test_the_default_pauses_go_from_a_fifth_of_a_second_to_half_a_minute() -> None:
+    backoff = Backoff()
+    pauses = [backoff.next() for _ in range(12)]
+    assert 0.1 <= pauses[0] <= 0.3
+    assert all(15.0 <= pause <= 45.0 for pause in pauses[8:])

@@ -117,3 +117,74 @@ def test_only_elliptic_curve_keys_are_loaded() -> None:
     pem = other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     with pytest.raises(ValueError, match="not an elliptic curve key"):
         certificate_issuing.load_key(pem)
+
+
+def extensions(pem: bytes) -> dict[str, bool]:
+    """Whether each extension is critical, by its name."""
+    return {type(one.value).__name__: one.critical for one in loaded(pem).extensions}
+
+
+KEPT_BY_CLIENTS_THAT_DO_NOT_KNOW_THEM = {
+    "SubjectKeyIdentifier": False,
+    "AuthorityKeyIdentifier": False,
+    "ExtendedKeyUsage": False,
+    "SubjectAlternativeName": False,
+}
+"""RFC 5280: those that every client must honour are critical, these are not."""
+
+
+def test_extensions_are_critical_where_the_standard_wants_it(authority: Authority, pair: tuple[bytes, bytes]) -> None:
+    must = {"BasicConstraints": True, "KeyUsage": True}
+    assert extensions(pair[0]) == {**must, "SubjectKeyIdentifier": False}
+    chain, _ = authority.issue(name="a", addresses=["a.example"], life=YEAR, server=True, now=NOW)
+    assert extensions(chain) == {**must, **KEPT_BY_CLIENTS_THAT_DO_NOT_KNOW_THEM}
+    request = signing_request("a", hosts=("a.example",))
+    signed = authority.sign(request, usages=["digital signature", "client auth"], life=YEAR, now=NOW)
+    wanted = {**must, **KEPT_BY_CLIENTS_THAT_DO_NOT_KNOW_THEM}
+    del wanted["SubjectKeyIdentifier"]
+    assert extensions(signed) == wanted
+
+
+@pytest.mark.parametrize(
+    ("usages", "signs", "enciphers"),
+    [
+        (["digital signature"], True, False),
+        (["key encipherment"], False, True),
+        (["digital signature", "key encipherment", "server auth"], True, True),
+    ],
+)
+def test_a_signed_key_may_be_used_as_requested_and_for_nothing_else(
+    authority: Authority, usages: list[str], signs: bool, enciphers: bool
+) -> None:
+    signed = loaded(authority.sign(signing_request("a"), usages=usages, life=YEAR, now=NOW))
+    usage = signed.extensions.get_extension_for_class(x509.KeyUsage).value
+    assert (usage.digital_signature, usage.key_encipherment) == (signs, enciphers)
+    others = (usage.content_commitment, usage.data_encipherment, usage.key_agreement, usage.key_cert_sign)
+    assert not any((*others, usage.crl_sign))
+
+
+def test_a_request_for_purposes_alone_gets_no_key_usage(authority: Authority) -> None:
+    signed = authority.sign(signing_request("a"), usages=["client auth", "unheard of"], life=YEAR, now=NOW)
+    assert "KeyUsage" not in extensions(signed)
+    purposes = loaded(signed).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(purposes) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
+def test_issued_keys_sign_and_do_nothing_else(authority: Authority, pair: tuple[bytes, bytes]) -> None:
+    chain, _ = authority.issue(name="a", life=YEAR, server=True, now=NOW)
+    usage = loaded(chain).extensions.get_extension_for_class(x509.KeyUsage).value
+    assert usage.digital_signature
+    assert not any((usage.key_encipherment, usage.key_cert_sign, usage.crl_sign, usage.data_encipherment))
+
+
+def test_clocks_may_differ_by_a_few_minutes(authority: Authority, pair: tuple[bytes, bytes]) -> None:
+    chain, _ = authority.issue(name="a", life=YEAR, server=True, now=NOW)
+    signed = authority.sign(signing_request("a"), usages=["client auth"], life=YEAR, now=NOW)
+    for pem in (pair[0], chain, signed):
+        assert loaded(pem).not_valid_before_utc == NOW - timedelta(minutes=5)
+    assert loaded(chain).not_valid_after_utc == loaded(signed).not_valid_after_utc == NOW + YEAR
+
+
+def test_no_certificate_outlives_its_authority(authority: Authority) -> None:
+    signed = authority.sign(signing_request("a"), usages=["client auth"], life=20 * YEAR, now=NOW)
+    assert loaded(signed).not_valid_after_utc == NOW + 10 * YEAR

@@ -83,6 +83,20 @@ async def test_writes(wire: Wire) -> None:
     assert wire.body == [{"op": "remove", "path": "/x"}]
 
 
+@pytest.mark.parametrize("name", ["", "..", "../../kube-system/configmaps/a"])
+async def test_nothing_is_sent_for_a_name_that_no_object_can_have(wire: Wire, name: str) -> None:
+    assert await wire.client.find(CONFIG_MAPS, name, "ns") is None
+    for request in (
+        wire.client.get(CONFIG_MAPS, name, "ns"),
+        wire.client.update(CONFIG_MAPS, {"metadata": {"name": name, "namespace": "ns"}}),
+        wire.client.patch(CONFIG_MAPS, name, "ns", {}),
+        wire.client.delete(CONFIG_MAPS, name, "ns"),
+    ):
+        with pytest.raises(errors.NotFound):
+            await request
+    assert wire.requests == []
+
+
 async def test_a_status_is_merged_into_that_of_the_object_that_was_read(wire: Wire) -> None:
     pod = {"metadata": {"name": "a", "namespace": "n", "resourceVersion": "7"}}
     assert await wire.client.patch_status(PODS, pod, {"phase": "Failed"}) == {"metadata": {"name": "a"}, "items": []}
@@ -336,3 +350,28 @@ async def test_raw_requests_go_to_any_path(wire: Wire) -> None:
 async def test_metadata_lists_ask_for_partial_objects(wire: Wire) -> None:
     await wire.client.list(PODS, metadata_only=True)
     assert "as=PartialObjectMetadataList" in wire.last.headers["accept"]
+
+
+async def test_writes_are_real_unless_a_dry_run_is_asked_for(wire: Wire) -> None:
+    """Of every verb; a default that turned would make an operator that changes nothing."""
+    body = {"metadata": {"name": "a", "namespace": "n"}}
+    client = wire.client
+    for dry_run in (None, False, True):
+        more: dict[str, Json] = {} if dry_run is None else {"dry_run": dry_run}
+        for write in (
+            client.create(PODS, body, "n", **more),
+            client.update(PODS, body, **more),
+            client.patch(PODS, "a", "n", {}, **more),
+            client.apply(PODS, {**body, "apiVersion": "v1", "kind": "Pod"}, **more),
+            client.delete(PODS, "a", "n", **more),
+        ):
+            await write
+            asked = dict(wire.last.query).get("dryRun") or (wire.body or {}).get("dryRun")
+            assert bool(asked) == bool(dry_run), wire.line
+
+
+async def test_whole_objects_are_listed_unless_only_metadata_is_asked_for(wire: Wire) -> None:
+    await wire.client.list(PODS, "n")
+    assert wire.last.headers["accept"] == "application/json"
+    await wire.client.list(PODS, "n", metadata_only=True)
+    assert "PartialObjectMetadataList" in wire.last.headers["accept"]

@@ -1,13 +1,17 @@
 """Tokens, certificates and their renewal."""
 
 import asyncio
+import json
+import os
 from pathlib import Path
 
 import pytest
 
+from kohort.kube import credentials as credentials_module
 from kohort.kube.credentials import Certificate, CredentialError, Credentials, ExecPlugin, Files, Static
 
 PAIR = Certificate(b"chain", b"key")
+VERSION = "client.authentication.k8s.io/v1"
 
 
 async def test_the_first_source_with_a_token_wins() -> None:
@@ -83,3 +87,32 @@ async def test_a_missing_plugin_is_named_with_the_hint_for_its_installation() ->
     plugin = ExecPlugin("/no/such/plugin", [], {}, "client.authentication.k8s.io/v1", install_hint="install it so")
     with pytest.raises(CredentialError, match=r"exec plugin /no/such/plugin: .*\ninstall it so"):
         await plugin.token()
+
+
+def plugin_that(script: str) -> ExecPlugin:
+    return ExecPlugin("sh", ["-c", script], {}, VERSION)
+
+
+async def test_a_plugin_can_give_a_client_certificate() -> None:
+    answers = ({"clientCertificateData": "chain", "clientKeyData": "key"}, {"token": "t"})
+    documents = [json.dumps({"apiVersion": VERSION, "kind": "ExecCredential", "status": each}) for each in answers]
+    assert [await plugin_that(f"echo '{each}'").certificate() for each in documents] == [PAIR, None]
+
+
+async def test_a_plugin_that_never_answers_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is gone afterwards, not left behind."""
+    monkeypatch.setattr(credentials_module, "_PLUGIN_SECONDS", 2.0)
+    plugin = plugin_that(f"echo $$ > {tmp_path}/pid; exec sleep 100000")
+    with pytest.raises(CredentialError, match="exec plugin sh: no answer in 2 s"):
+        await plugin.token()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+async def test_another_user_can_be_acted_for_from_now_on() -> None:
+    credentials = Credentials(Static("t"), impersonate=[("impersonate-user", "before")])
+    credentials.impersonate("jane", "a", "b")
+    groups = [("impersonate-group", "a"), ("impersonate-group", "b")]
+    assert await credentials.headers() == [("impersonate-user", "jane"), *groups, ("authorization", "Bearer t")]
+    credentials.impersonate("bob")
+    assert await credentials.headers() == [("impersonate-user", "bob"), ("authorization", "Bearer t")]

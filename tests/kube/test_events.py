@@ -224,3 +224,34 @@ async def test_names_of_events_are_unique_and_begin_with_the_object(bench: Bench
     names = [one["metadata"]["name"] for one in bench.events]
     assert len(names) == len(set(names)) == 20
     assert all(name.startswith("web-0.") for name in names)
+
+
+def pod_number(number: int) -> PartialObject:
+    return PartialObject(metadata=ObjectMeta(name=f"web-{number}", namespace="n", uid=f"u{number}"))
+
+
+async def test_events_beyond_five_thousand_waiting_are_dropped(bench: Bench) -> None:
+    """The recorder never waits, so what the server does not take must end somewhere. Later events are written."""
+    for number in range(5010):
+        bench.recorder.warning(PODS, pod_number(number), "Unhealthy", "it is")
+    await bench.recorder.flush()
+    assert len(bench.events) == 5000
+    bench.recorder.warning(PODS, pod_number(6000), "Unhealthy", "it is")
+    await bench.recorder.flush()
+    assert len(bench.events) == 5001
+
+
+async def test_an_end_does_not_wait_for_a_server_that_is_away(bench: Bench) -> None:
+    bench.faults.slow_down(3600)
+    for number in range(3):
+        bench.recorder.warning(PODS, pod_number(number), "Unhealthy", "it is")
+    clock = asyncio.get_running_loop().time
+    before = clock()
+    await bench.recorder.close(timeout=2.0)
+    assert clock() - before <= 2.1
+    assert bench.events == []
+
+
+async def test_a_recorder_without_events_ends_at_once(bench: Bench) -> None:
+    await bench.recorder.close()
+    assert bench.events == []

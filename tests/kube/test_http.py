@@ -1,4 +1,8 @@
-"""Parameters of a request."""
+"""Parameters of a request, and the body of an answer."""
+
+from collections.abc import AsyncIterator
+
+import pytest
 
 from kohort.kube.http import Request, Response
 
@@ -22,3 +26,15 @@ def test_requests_can_be_compared() -> None:
 
 def test_a_response_has_an_empty_body_by_default() -> None:
     assert Response(204, {}).body == b""
+
+
+async def frames(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def test_a_body_in_frames_is_read_up_to_a_limit() -> None:
+    assert await Response(200, {}, b"whole").whole_body(1) == b"whole", "it is in memory already"
+    assert await Response(200, {}, frames(b"ab", b"cd")).whole_body(4) == b"abcd"
+    with pytest.raises(ValueError, match="longer than 3 bytes"):
+        await Response(200, {}, frames(b"ab", b"cd", b"ef")).whole_body(3)

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import sys
 from pathlib import Path
 
@@ -184,7 +185,8 @@ async def test_mistakes_are_named(tmp_path: Path, document: JsonObject, message:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("[1, 2]", "not a kubeconfig"), ("{a", "k is no YAML: line 1, column 3: expected ',' or '}'")]
+    ("text", "message"),
+    [("[1, 2]", "not a kubeconfig"), ("{a", "k is not YAML: line 1, column 3: expected ',' or '}'")],
 )
 async def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "k").write_text(text)
@@ -213,3 +215,117 @@ async def test_inside_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
     assert transport.connection.server == "https://[fd00::1]:6443"
     assert (transport.connection.ca, transport.connection.namespace) == (b"PEM", "team")
     assert await transport.credentials.headers() == [("authorization", "Bearer pod-token")]
+
+
+async def test_the_files_of_the_environment_come_before_the_usual_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = tmp_path / ".kube" / "config"
+    usual.parent.mkdir()
+    write(usual, config({"server": "https://usual"}))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    assert kubeconfig.load().connection.server == "https://usual"
+    first, second = (write(tmp_path / name, config({"server": f"https://{name}"})) for name in ("a", "b"))
+    monkeypatch.setenv("KUBECONFIG", f"{first}:{second}")
+    assert kubeconfig.load().connection.server == "https://a"
+    assert kubeconfig.load(second).connection.server == "https://b"
+
+
+async def test_contexts_of_all_files_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = config() | {"contexts": [{"name": "y", "context": {"cluster": "c"}}, {"name": "x", "context": {}}]}
+    files = [write(tmp_path / "a", config()), write(tmp_path / "b", more)]
+    monkeypatch.setenv("KUBECONFIG", ":".join(map(str, [*files, tmp_path / "missing"])))
+    assert kubeconfig.contexts() == ["x", "y"]
+    assert kubeconfig.load(context="y").connection.namespace == "default"
+
+
+async def test_without_a_file_the_pods_own_cluster_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    with pytest.raises(KubeconfigError, match=r"the pod has no service account: .*ca\.crt"):
+        kubeconfig.load()
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "server"),
+    [
+        ("10.0.0.1", "6443", "https://10.0.0.1:6443"),
+        ("fd00::1", "443", "https://[fd00::1]:443"),
+        ("api.example", None, "https://api.example:443"),
+    ],
+)
+async def test_the_address_inside_of_a_pod(tmp_path: Path, host: str, port: str | None, server: str) -> None:
+    for name, text in (("ca.crt", "PEM"), ("namespace", "team\n"), ("token", "t")):
+        (tmp_path / name).write_text(text)
+    environment = {"KUBERNETES_SERVICE_HOST": host} | ({"KUBERNETES_SERVICE_PORT": port} if port else {})
+    found = kubeconfig.in_cluster(tmp_path, environment)
+    assert (found.connection.server, found.connection.namespace, found.connection.ca) == (server, "team", b"PEM")
+    assert await found.credentials.headers() == [("authorization", "Bearer t")]
+
+
+async def test_outside_of_a_pod_there_is_no_cluster_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError, match="not in a pod: KUBERNETES_SERVICE_HOST is not set"):
+        kubeconfig.in_cluster(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("half", "missing"),
+    [
+        ({"client-certificate-data": "YQ=="}, "client-key"),
+        ({"client-key-data": "YQ=="}, "client-certificate"),
+    ],
+)
+async def test_half_of_a_client_certificate_is_a_mistake(tmp_path: Path, half: JsonObject, missing: str) -> None:
+    with pytest.raises(KubeconfigError, match=f"half of a client certificate: {missing} is missing"):
+        credentials(write(tmp_path / "k", config(user=half)))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\xff\xfe", "is not text"),
+        (b"a: [", "is not YAML"),
+        (b"- a\n", "not a kubeconfig"),
+        (b"clusters: {c: {}}\n", "clusters must be a list of entries with a name and a cluster"),
+        (b"users:\n- user: {}\n", "users must be a list of entries with a name and a user"),
+        (b"contexts:\n- {name: x, context: [1]}\n", "contexts must be a list of entries with a name and a context"),
+        (b"{}", "no current-context is set"),
+    ],
+)
+async def test_a_file_that_cannot_be_understood(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "k"
+    path.write_bytes(content)
+    with pytest.raises(KubeconfigError) as problem:
+        kubeconfig.load(path)
+    assert str(path) in str(problem.value)
+    assert said in str(problem.value)
+
+
+async def test_a_folder_is_not_a_kubeconfig(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError, match=f"cannot read {tmp_path}: Is a directory"):
+        kubeconfig.load(tmp_path)
+
+
+@pytest.mark.parametrize("insecure", [True, False])
+async def test_a_plugin_learns_of_the_cluster_if_it_asks_for_it(tmp_path: Path, insecure: bool) -> None:
+    """It prints what it was given, as its token."""
+    program = tmp_path / "plugin"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import json, os\n"
+        "version = 'client.authentication.k8s.io/v1'\n"
+        "cluster = json.loads(os.environ['KUBERNETES_EXEC_INFO'])['spec'].get('cluster')\n"
+        "status = {'token': json.dumps(cluster)}\n"
+        "print(json.dumps({'apiVersion': version, 'kind': 'ExecCredential', 'status': status}))\n"
+    )
+    program.chmod(0o755)
+    ca = base64.b64encode(b"PEM").decode()
+    cluster: JsonObject = {"insecure-skip-tls-verify": True} if insecure else {"certificate-authority-data": ca}
+    described = {"server": "https://10.0.0.1:6443", **cluster}
+    for asked, wanted in ((True, described), (False, None)):
+        plugin: JsonObject = {"command": "./plugin", "provideClusterInfo": asked}
+        path = write(tmp_path / "k", config(cluster, {"exec": plugin}))
+        ((_, header),) = await credentials(path).headers()
+        assert json.loads(header.removeprefix("Bearer ")) == wanted

@@ -3,6 +3,7 @@
 import pytest
 
 from kohort.kube import resources
+from kohort.kube.errors import NotFound
 from kohort.kube.resources import CONFIG_MAPS, NODES, PODS, ROLLOUTS, STATEFUL_SETS, Key, Resource
 
 ALL = [one for one in vars(resources).values() if isinstance(one, Resource)]
@@ -21,6 +22,20 @@ ALL = [one for one in vars(resources).values() if isinstance(one, Resource)]
 )
 def test_paths(path: str, expected: str) -> None:
     assert path == expected
+
+
+@pytest.mark.parametrize("name", ["..", ".", "../../other/secrets/token", "a/status", "%2e%2e", "a%2Fstatus"])
+def test_no_name_leads_to_another_object(name: str) -> None:
+    with pytest.raises(NotFound, match="not found"):
+        CONFIG_MAPS.path("ns", name)
+    with pytest.raises(NotFound):
+        CONFIG_MAPS.path(name)
+
+
+def test_an_object_without_a_name_is_not_all_objects() -> None:
+    assert CONFIG_MAPS.object_path("ns", "a") == CONFIG_MAPS.path("ns", "a")
+    with pytest.raises(NotFound):
+        CONFIG_MAPS.object_path("ns", "")
 
 
 def test_names_with_and_without_a_group() -> None:

@@ -226,7 +226,7 @@ def test_a_rotated_client_certificate_gets_new_connections(tmp_path: Path) -> No
     asyncio.run(story())
 
 
-def test_nobody_listening_is_unreachable_and_says_where() -> None:
+def test_an_address_without_a_listener_is_unreachable_and_named() -> None:
     async def story() -> None:
         transport = HttpsTransport(Connection("https://127.0.0.1:1"))
         with pytest.raises(errors.Unreachable, match=r"POST https://127\.0\.0\.1:1/api: "):

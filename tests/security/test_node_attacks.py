@@ -10,17 +10,29 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.builders import pod as build
+from tests.node.agent.node_bench import node
 
+from kohort.kube.client import PatchType
 from kohort.kube.errors import Forbidden, Status
 from kohort.kube.private_files import NotPrivate, open_private, private_directory, write_private
-from kohort.node.api.authorization import Authorizer, CannotAuthorize, Certificate, ClientUser, user_of
+from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kohort.node.api.authorization import Authorizer, CannotAuthorize, ClientUser, user_of
 from kohort.node.checkpoint import Checkpoint
+from kohort.node.container_environment import ConfigProblem
+from kohort.node.image_config import Image
 from kohort.node.images import NoImage, directory_of
+from kohort.node.probes import ProbeFailed, _path, request_head, run_probe
 from kohort.node.runtimes.interface import CannotStart, Launch
 from kohort.node.runtimes.process.runtime import ProcessRuntime
 from kohort.node.runtimes.process.supervisor_protocol import connect
+from kohort.node.security_context import container_security
 from kohort.node.termination_message import read_termination_message
 from kohort.objects.json_types import JsonObject
+from kohort.objects.node_pods import GrpcCheck, HttpGet, NodeContainer, NodePod, Probe
+from kohort.rules.client_certificate import PeerCertificate
 
 ENV = {"PATH": os.environ["PATH"]}
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
@@ -234,10 +246,12 @@ def test_the_end_of_a_log_is_read_up_to_its_limits(tmp_path: Path) -> None:
     assert found(b"".join(stamp + b"%d\n" % number for number in range(100_000))).split() == [
         str(number) for number in range(99_920, 100_000)
     ]
-    assert found(stamp + b"y" * 100_000 + b"\n") == "y" * 2048
-    assert found(b"".join(stamp + b"%03d" % n + b"z" * 97 + b"\n" for n in range(500)))[-101:] == "\n499" + "z" * 97
-    assert found(stamp + b"y" * 20_000 + b"\n" + stamp + b"end\n") == "y" * 2044 + "\nend"
-    assert found(stamp + b"short\n") == "short"
+    assert found(stamp + b"y" * 100_000 + b"\n") == "y" * 2047 + "\n"
+    assert (
+        found(b"".join(stamp + b"%03d" % n + b"z" * 97 + b"\n" for n in range(500)))[-102:] == "\n499" + "z" * 97 + "\n"
+    )
+    assert found(stamp + b"y" * 20_000 + b"\n" + stamp + b"end\n") == "y" * 2043 + "\nend\n"
+    assert found(stamp + b"short\n") == "short\n"
 
 
 # Images
@@ -256,7 +270,7 @@ def test_the_name_of_an_image_does_not_lead_out_of_the_images(tmp_path: Path, im
 # The node's API
 
 
-def certificate(name: str, *groups: str) -> Certificate:
+def certificate(name: str, *groups: str) -> PeerCertificate:
     subject = (*((("organizationName", group),) for group in groups), (("commonName", name),))
     return {"subject": subject}
 
@@ -309,3 +323,129 @@ async def test_without_an_answer_nothing_is_allowed() -> None:
     with pytest.raises(CannotAuthorize, match="subjectaccessreviews is forbidden"):
         await Authorizer(broken, "n1").allows(ClientUser("kube-apiserver"), "/exec/a/b/c")
     assert user_of(None) is None and user_of(certificate("")) is None
+
+
+# Volumes of others
+
+
+def stored_volume(volume: str, path: Path, claim: dict[str, str]) -> JsonObject:
+    spec: JsonObject = {
+        "capacity": {"storage": "1Mi"},
+        "accessModes": ["ReadWriteOnce"],
+        "hostPath": {"path": str(path)},
+        **({"claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", **claim}} if claim else {}),
+    }
+    return {"metadata": {"name": volume}, "spec": spec}
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Bound"])
+@pytest.mark.parametrize("owner", [{}, {"name": "theirs", "uid": "another"}, {"name": "mine", "uid": "an-earlier-one"}])
+async def test_a_claim_that_names_the_volume_of_another_is_of_no_use(
+    tmp_path: Path, phase: str, owner: dict[str, str]
+) -> None:
+    """A pod that names its node passes no scheduler, which would wait until claim and volume are bound."""
+    async with node(tmp_path / "node") as bench:
+        client = bench.cluster.client
+        await client.create(PERSISTENT_VOLUMES, stored_volume("theirs", tmp_path / "secrets", owner))
+        claim: JsonObject = {
+            "metadata": {"name": "mine", "namespace": "default"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Mi"}},
+                "volumeName": "theirs",
+            },
+        }
+        await client.create(PERSISTENT_VOLUME_CLAIMS, claim, "default")
+        status = {"status": {"phase": phase}}
+        await client.patch(PERSISTENT_VOLUME_CLAIMS, "mine", "default", status, PatchType.MERGE, "status")
+        await bench.create(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "mine"}}])
+        await bench.until(lambda: any("bound" in each for each in bench.said()))
+        assert bench.running() == [] and not (tmp_path / "secrets").exists()
+
+
+async def test_an_ephemeral_volume_is_not_the_claim_of_another(tmp_path: Path) -> None:
+    async with node(tmp_path / "node") as bench:
+        client = bench.cluster.client
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+        claim: JsonObject = {"metadata": {"name": "p-v", "namespace": "default"}, "spec": spec}
+        await client.create(PERSISTENT_VOLUME_CLAIMS, claim, "default")
+        await bench.create(volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}])
+        await bench.until(lambda: any("was not created for this pod" in each for each in bench.said()))
+        assert bench.running() == []
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x.json", "a/../../x.json", ""])
+def test_a_seccomp_profile_is_a_file_of_the_node_for_that(path: str) -> None:
+    profile = {"type": "Localhost", "localhostProfile": path}
+    pod = build("p").containers({"name": "c", "securityContext": {"seccompProfile": profile}}).as_view(NodePod)
+    with pytest.raises(ConfigProblem, match="is not a file name"):
+        container_security(pod, (pod.spec.containers or ())[0], Image())
+
+
+# Probes: the node sends them, to addresses that a pod may not reach
+
+
+HOSTILE_PATHS = ["/ HTTP/1.1\r\nHost: evil", "/\n\nPUT /latest/api/token HTTP/1.1", "/\x00", "/\x0b \x7f", "/é\ud800"]
+
+
+@given(
+    path=st.text() | st.sampled_from(HOSTILE_PATHS), value=st.text(), name=st.text() | st.sampled_from(["host", "A"])
+)
+def test_a_probe_is_one_request_whatever_its_author_writes(path: str, name: str, value: str) -> None:
+    escaped = _path(HttpGet(path=path))
+    try:
+        head = request_head("192.0.2.1", 80, escaped, {name: value})
+    except ProbeFailed:
+        head = request_head("192.0.2.1", 80, escaped, {})
+    first, *headers, empty, rest = head.split(b"\r\n")
+    method, target, version = first.split(b" ")
+    assert (method, version, empty, rest) == (b"GET", b"HTTP/1.1", b"", b"") and target.isascii()
+    assert not any((byte < 0x20 and byte != 9) or byte == 0x7F for line in (first, *headers) for byte in line)
+    names = [line.partition(b":")[0].lower() for line in headers]
+    assert len(set(names)) == len(names) and b"content-length" not in names
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 " + b"2" * 5000 + b"\r\n\r\n",
+        b"x" * 200_000,
+        b"HTTP/1.1 200 OK\r\n" + b"a" * 200_000,
+        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:99999999/\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: http://[127.0.0.1/\r\n\r\n",
+        b"",
+    ],
+)
+async def test_an_answer_that_is_no_http_fails_a_probe_and_nothing_else(answer: bytes) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(ProbeFailed):
+            await run_probe(
+                Probe(http_get=HttpGet(port=port), timeout_seconds=30), NodeContainer(), "127.0.0.1", no_exec
+            )
+
+
+async def no_exec(command: tuple[str, ...]) -> tuple[int, bytes]:
+    raise AssertionError(command)
+
+
+@pytest.mark.parametrize("message", [b"\x00\x00\x00\x00\x01\x08", b"\x00" * 5, b"\x00\x00\x00\x00\x02\x08\xff"])
+async def test_a_short_answer_to_a_grpc_probe_fails_it(message: bytes) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(len(message).to_bytes(3, "big") + b"\x00\x01\x00\x00\x00\x01" + message)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with server:
+        port, name = server.sockets[0].getsockname()[1], "ä" * 300
+        with pytest.raises(ProbeFailed, match="unhealthy"):
+            await run_probe(
+                Probe(grpc=GrpcCheck(port, name), timeout_seconds=30), NodeContainer(), "127.0.0.1", no_exec
+            )

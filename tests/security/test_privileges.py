@@ -232,6 +232,21 @@ async def test_the_status_of_a_pod_does_not_lead_to_the_machine_itself(
     assert len(forwarder.reached) == allowed
 
 
+async def test_the_usual_port_of_a_node_is_that_of_its_agent(api: Api, forwarder: Recorder) -> None:
+    """Clients write `nodes/NAME:10250/proxy`; the agent listens on a port of its choice."""
+    node = {
+        "metadata": {"name": "n"},
+        "status": {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 41234}},
+        },
+    }
+    assert (await api.post("/api/v1/nodes", node)).code == 201
+    assert (await api.get("/api/v1/nodes/n:10250/proxy/")).code == 200
+    assert (await api.get("/api/v1/nodes/n:10251/proxy/")).code == 400
+    assert [target.port for target in forwarder.reached] == [41234]
+
+
 async def test_the_address_of_a_node_leads_to_its_agent_and_no_other_port(api: Api, forwarder: Recorder) -> None:
     node = {
         "metadata": {"name": "n"},

@@ -101,7 +101,7 @@ def test_a_process_that_only_looks_at_the_directory_is_not_its_owner(data: DataD
         os.close(descriptor)
 
 
-def test_nobody_owns_a_directory_that_does_not_exist(data: DataDirectory) -> None:
+def test_a_directory_that_does_not_exist_has_no_owner(data: DataDirectory) -> None:
     assert data.owner() is None
     assert data.stop_owner() is None
     assert not data.path.exists()
@@ -153,7 +153,7 @@ def test_a_log_that_cannot_be_opened_is_told_as_the_directory_it_is_in(data: Dat
         data.open_log()
 
 
-def test_what_was_left_is_not_ended_while_somebody_runs(data: DataDirectory) -> None:
+def test_leftover_processes_are_not_ended_while_an_owner_runs(data: DataDirectory) -> None:
     data.node.mkdir(parents=True)
     with holder(data):
         assert data.end_leftovers() == 0

@@ -35,7 +35,9 @@ with (directory / "starts").open("a") as starts:
     starts.write(f"{os.getpid()} {sys.argv[sys.argv.index('--port') + 1]}\\n")
 READY = '{"pid": %d, "startedAt": "", "server": "https://127.0.0.1:7777", "ready": true}' % os.getpid()
 """
-BECOME_READY = CHILD + "(directory / 'status.json').write_text(READY)\n"
+BECOME_READY = (
+    CHILD + "(directory / 'new').write_text(READY)\nos.replace(directory / 'new', directory / 'status.json')\n"
+)
 CRASH = BECOME_READY + "os.kill(os.getpid(), signal.SIGSEGV)"
 WAIT = (
     "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
@@ -80,7 +82,7 @@ def record(directory: Path) -> dict[str, object]:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)

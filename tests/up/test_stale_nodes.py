@@ -22,7 +22,7 @@ def names(cluster: Cluster, resource: Resource = NODES) -> list[str]:
     return sorted(one["metadata"]["name"] for one in cluster.objects(resource))
 
 
-def test_what_nobody_runs_goes_with_its_pods(tmp_path: Path) -> None:
+def test_nodes_without_an_agent_go_with_their_pods(tmp_path: Path) -> None:
     note = tmp_path / "nodes"
 
     async def story() -> None:

@@ -68,7 +68,7 @@ class Client(Exchange):
         type: Json = JsonObject,
         subresource: str = "",
     ) -> Json:
-        answer = await self.send(Request("GET", resource.path(namespace, name, subresource), (), self.headers()))
+        answer = await self.send(Request("GET", resource.object_path(namespace, name, subresource), (), self.headers()))
         return decode(answer, type)
 
     @overload
@@ -269,7 +269,7 @@ class Client(Exchange):
         """Replace the whole object. A `metadata.resourceVersion` in it makes the server reject it (Conflict) if the
         object has changed since."""
         body = document(resource, obj, subresource)
-        path = resource.path(namespace or namespace_of(body), body["metadata"]["name"], subresource)
+        path = resource.object_path(namespace or namespace_of(body), body["metadata"]["name"], subresource)
         return await self._write("PUT", path, body, type, self._options(dry_run))
 
     @overload
@@ -316,7 +316,7 @@ class Client(Exchange):
         dry_run: bool = False,
     ) -> Json:
         options = self._options(dry_run, field_manager) + ((("force", "true"),) if force else ())
-        path = resource.path(namespace, name, subresource)
+        path = resource.object_path(namespace, name, subresource)
         return await self._write("PATCH", path, body, type, options, content_type=patch_type.value)
 
     async def patch_status(
@@ -399,7 +399,7 @@ class Client(Exchange):
     ) -> JsonObject:
         """`uid` and `resource_version` are preconditions: Conflict unless the live object has them."""
         body = delete_options(propagation, grace_seconds, uid, resource_version, dry_run)
-        answer: JsonObject = await self._write("DELETE", resource.path(namespace, name), body, JsonObject, ())
+        answer: JsonObject = await self._write("DELETE", resource.object_path(namespace, name), body, JsonObject, ())
         return answer
 
     async def delete_collection(

@@ -38,6 +38,17 @@ class Response(msgspec.Struct):
     """Keys are lower case. The values of a header that occurs several times are separated by newlines."""
     body: bytes | AsyncIterator[bytes] = b""
 
+    async def whole_body(self, largest: int) -> bytes:
+        """The body in one piece. ValueError when it comes in frames and is longer than `largest` bytes."""
+        if isinstance(self.body, bytes):
+            return self.body
+        body = bytearray()
+        async for chunk in self.body:
+            body += chunk
+            if len(body) > largest:
+                raise ValueError(f"the answer is longer than {largest} bytes")
+        return bytes(body)
+
 
 class Stream(Protocol):
     status: int

@@ -157,9 +157,9 @@ def _merge(files: list[Path]) -> _Merged:
         except OSError as problem:
             raise KubeconfigError(f"cannot read {path}: {problem.strerror}") from problem
         except UnicodeDecodeError as problem:
-            raise BrokenKubeconfig(f"{path} is no text: {problem}") from problem
+            raise BrokenKubeconfig(f"{path} is not text: {problem}") from problem
         except yaml.YAMLError as problem:
-            raise BrokenKubeconfig(f"{path} is no YAML: {yaml_errors.place(problem)}") from problem
+            raise BrokenKubeconfig(f"{path} is not YAML: {yaml_errors.problem_line(problem)}") from problem
         if not isinstance(document, dict):
             raise BrokenKubeconfig(f"{path}: not a kubeconfig")
         merged.add(path, document)

@@ -2,6 +2,9 @@
 
 import msgspec
 
+from kohort.kube import errors
+from kohort.objects.names import path_segment
+
 
 class Resource(msgspec.Struct, frozen=True):
     group: str
@@ -20,10 +23,20 @@ class Resource(msgspec.Struct, frozen=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Raises NotFound for what cannot be the name of an object: users name objects of their namespace in fields
+        and annotations, and `../../other/secrets/token` must not lead out of it."""
+        if path_segment(namespace) or path_segment(name):
+            raise errors.not_found(self.plural, name, self.group)
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
         tail = (f"/{name}" if name else "") + (f"/{subresource}" if subresource else "")
         return f"{root}{scope}/{self.plural}{tail}"
+
+    def object_path(self, namespace: str, name: str, subresource: str = "") -> str:
+        """Of one object. Without a name, the path would be that of all objects."""
+        if not name:
+            raise errors.not_found(self.plural, name, self.group)
+        return self.path(namespace, name, subresource)
 
 
 class Key(msgspec.Struct, frozen=True, order=True):
@@ -56,6 +69,7 @@ REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )

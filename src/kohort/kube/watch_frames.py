@@ -14,13 +14,14 @@ import msgspec
 
 from kohort.kube import errors
 from kohort.kube.object_identity import T
+from kohort.objects import well_known_names
 from kohort.objects.json_types import Json
 from kohort.objects.view import without_nulls
 
 V = TypeVar("V")
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+INITIAL_EVENTS_END = well_known_names.INITIAL_EVENTS_END
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):

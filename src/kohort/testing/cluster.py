@@ -14,15 +14,18 @@ Run it on virtual time (`kohort.testing.virtual_time`) unless you really want to
 import asyncio
 import inspect
 import secrets
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType, TracebackType
 
 from kohort.cluster.apiserver.auth.authentication import Authenticator
 from kohort.cluster.apiserver.auth.model import ADMIN, User
+from kohort.cluster.apiserver.endpoints.large_documents import LargeWork
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.server_setup import assemble
-from kohort.cluster.apiserver.storage.store import open_store
+from kohort.cluster.apiserver.storage.model import Stored
+from kohort.cluster.apiserver.storage.store import store_with
 from kohort.kube.client import Client
 from kohort.kube.http import Request, Response
 from kohort.kube.manager import Manager
@@ -104,13 +107,20 @@ class Cluster:
         nodes: int = 0,
         node_settings: Mapping[str, Json] = _NOTHING,
         extra: Mapping[str, Register] = _NOTHING,
+        threads: bool = True,
+        contents: Sequence[Stored] = (),
     ) -> None:
         """`parts` are parts of kohort (`workloads`, `scheduler`, `operator`), `nodes` is the number of simulated nodes,
         with `node_settings` as `kohort.cluster.simulation.registration.register` takes them (`capacity`, `labels`,
-        `topology`, `start_latency`); `extra` are your own controllers, by any name."""
+        `topology`, `start_latency`); `extra` are your own controllers, by any name. Without `threads` the server works
+        on large documents in the event loop: with one PYTHONHASHSEED, a run on virtual time is repeated exactly.
+        `contents` are objects to begin with, taken from another cluster by `contents()`: the server then starts as
+        after a restart, and an operator whose definitions are among them starts in half the time."""
         simulated = {SIMULATION: known_parts.simulated_nodes(nodes, node_settings)} if nodes else {}
         self._registers = {name: known_parts.registration_of(name) for name in parts} | simulated | {**extra}
         self._token = secrets.token_urlsafe(16)
+        self._threads = threads
+        self._contents = contents
         self._authenticator: Authenticator
         self.server: ApiServer
         self.client: Client
@@ -122,8 +132,10 @@ class Cluster:
     async def __aenter__(self) -> "Cluster":
         self._storms = WriteStormDetector()
         self.server, self._authenticator = await assemble(
-            open_store(None), tokens={self._token: ADMIN}, controllers="workloads" in self._registers
+            store_with(self._contents), tokens={self._token: ADMIN}, controllers="workloads" in self._registers
         )
+        if not self._threads:
+            self.server.parts.large = LargeWork(large=sys.maxsize)
         self.client = Client(self.transport(), field_manager="test", user_agent="test")
         try:
             await self._ensure_namespace("default")
@@ -181,6 +193,10 @@ class Cluster:
     def objects(self, resource: Resource, namespace: str = "") -> list[JsonObject]:
         """What is stored right now, without a request."""
         return [stored.decode() for stored in self.server.store.list(resource.qualified, namespace)]
+
+    def contents(self) -> list[Stored]:
+        """Everything that is stored right now, to begin another cluster with."""
+        return [one for bucket in self.server.store.buckets() for one in self.server.store.list(bucket)]
 
     def find(self, resource: Resource, name: str, namespace: str = "") -> JsonObject | None:
         stored = self.server.store.get(resource.qualified, namespace if resource.namespaced else "", name)

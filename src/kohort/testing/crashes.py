@@ -14,7 +14,8 @@ the part is restarted a second later with empty caches, and the scenario must en
 crash. Every run has its own virtual time.
 
 A crash may also leave something behind that the scenario does not look at: `end_state` says what must be the same.
-`crash_sweep` counts the points that end differently instead of raising at the first.
+`crash_sweep` counts the points that end differently instead of raising at the first; it can leave out points, so that a
+long sweep is divided or continued.
 
 That is many runs. `crash_repeatedly` needs one: the part crashes at every n-th of its writes, alternately before and
 after the write took effect, and continues after each restart with what is stored.
@@ -88,26 +89,33 @@ def crash_sweep(
     end_state: EndState | None = None,
     most_divergent: int = 10,
     of: Match = anything,
+    chosen: Callable[[CrashPoint], bool] = lambda _: True,
+    on_result: Callable[[CrashPoint, CrashUnsafe | None], None] = lambda _, __: None,
 ) -> SweepResult:
     """As `crash_at_every_write`, but goes on after a failure, until there are `most_divergent`. Only writes that match
-    `of` are crash points."""
+    `of` are crash points, and only `chosen` points are tried; `on_result` is called after each of them."""
     look: EndState = end_state if end_state is not None else lambda _: None
     every, wanted = virtual_time.run(_undisturbed(new_cluster(), part, scenario, look))
     writes = [request for request in every if of(request)]
     result = SweepResult()
     for point in [CrashPoint(write, after) for write in range(1, len(writes) + 1, stride) for after in (False, True)]:
+        if not chosen(point):
+            continue
         result.points += 1
         request = writes[point.write - 1]
         where = f"{part} crashed {point} ({request.method} {request.path})"
+        failure: CrashUnsafe | None = None
         try:
             found = virtual_time.run(_with_crash(new_cluster(), part, scenario, point, look, of))
         except Exception as problem:
             failure = CrashUnsafe(f"{where}: {problem}")
             failure.__cause__ = problem
-            result.divergent.append(failure)
         else:
             if found != wanted:
-                result.divergent.append(CrashUnsafe(f"{where}: the end differs: {_difference(wanted, found)}"))
+                failure = CrashUnsafe(f"{where}: the end differs: {_difference(wanted, found)}")
+        on_result(point, failure)
+        if failure is not None:
+            result.divergent.append(failure)
         if len(result.divergent) >= most_divergent:
             break
     return result

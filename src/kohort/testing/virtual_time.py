@@ -12,7 +12,9 @@ their times, callbacks in the order in which they were scheduled, and `random` s
         virtual_time.run(program())
 
 The clock stands still while work handed to a thread is unfinished; and while pipes, child
-processes or connections to other processes are open it does not jump but runs, `speed` times as fast as a real one.
+processes or connections to other processes are open it does not jump but runs, `speed` times as fast as a real one. On
+a machine with more work than processors it runs slower, because other processes do, too: a timeout leaves them the same
+processor time.
 Connections that both begin and end in this process (a webhook server and its caller, say) do not count: nothing arrives
 there that the program has not sent itself. Programs that use none of these are exactly reproducible.
 
@@ -24,6 +26,7 @@ by that amount instead of sleeping. So all of asyncio is used as it is: timeouts
 """
 
 import asyncio
+import os
 import random
 import selectors
 import threading
@@ -49,6 +52,8 @@ _FOREIGN_THREAD_SECONDS = 5.0
 _STEP_SECONDS = 0.01
 _DELIVERY_SECONDS = 0.0001
 """How long a busy kernel may take to move bytes between two sockets of this process."""
+_MOST_SLOWDOWN = 4.0
+"""Some tests let much time pass while a process runs; on a busy machine they must still end."""
 _ASYNCIO = asyncio.__file__.removesuffix("__init__.py")
 
 
@@ -56,13 +61,34 @@ class Stuck(RuntimeError):
     """Every task waits and nothing can wake any of them, or the program runs for too long."""
 
 
+def slowdown(load: float, processors: int) -> float:
+    """How many times longer other processes need for their work than on a quiet machine.
+
+    >>> slowdown(load=1.5, processors=2), slowdown(load=5.0, processors=2), slowdown(load=100.0, processors=2)
+    (1.0, 2.5, 4.0)
+    """
+    return min(max(1.0, load / processors), _MOST_SLOWDOWN)
+
+
+def machine_load() -> float:
+    """How many processes ran or wanted to, on average over the last minute."""
+    return os.getloadavg()[0]
+
+
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    def __init__(self, *, epoch: float = EPOCH, speed: float = 10.0, limit: float = 30 * DAY) -> None:
+    def __init__(
+        self,
+        *,
+        epoch: float = EPOCH,
+        speed: float = 10.0,
+        limit: float = 30 * DAY,
+        load: Callable[[], float] = machine_load,
+    ) -> None:
         self._now = 0.0
         self._epoch = epoch
         self._limit = limit
         self._in_threads = 0
-        super().__init__(_JumpingSelector(self, speed))
+        super().__init__(_JumpingSelector(self, speed, load))
 
     def time(self) -> float:
         return self._now
@@ -108,10 +134,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 class _JumpingSelector(selectors.BaseSelector):
     """A real selector that does not sleep, but moves the loop's clock."""
 
-    def __init__(self, loop: VirtualTimeLoop, speed: float) -> None:
+    def __init__(self, loop: VirtualTimeLoop, speed: float, load: Callable[[], float]) -> None:
         self._loop = loop
         self._real = selectors.DefaultSelector()
         self._speed = speed
+        self._load = load
+        self._processors = os.cpu_count() or 1
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = self._real.select(0)
@@ -132,10 +160,11 @@ class _JumpingSelector(selectors.BaseSelector):
         """In short steps: the descriptor that keeps the clock from jumping may be closed at any moment."""
         if timeout is None:
             return self._real.select(None)
-        step = min(timeout, _STEP_SECONDS * self._speed)
+        speed = self._speed / slowdown(self._load(), self._processors)
+        step = min(timeout, _STEP_SECONDS * speed)
         start = time.monotonic()
-        ready = self._real.select(step / self._speed)
-        passed = (time.monotonic() - start) * self._speed if ready else step
+        ready = self._real.select(step / speed)
+        passed = (time.monotonic() - start) * speed if ready else step
         self._loop.jump_to_next_timer(min(passed, step))
         return ready
 
@@ -178,7 +207,7 @@ def _describe_tasks(loop: asyncio.AbstractEventLoop) -> str:
     return "\n".join(sorted(f"  {task.get_name()} at {_place(task)}" for task in asyncio.all_tasks(loop)))
 
 
-def _place(task: "asyncio.Task[Json]") -> str:
+def _place(task: "asyncio.Task[object]") -> str:
     """The innermost line outside of asyncio at which a task waits."""
     awaited: Json = task.get_coro()
     place = "its beginning"
@@ -195,7 +224,7 @@ def new_loop(seed: int = 0) -> VirtualTimeLoop:
     return VirtualTimeLoop()
 
 
-def run(program: Coroutine[Json, Json, R], *, seed: int = 0) -> R:
+def run(program: Coroutine[object, None, R], *, seed: int = 0) -> R:
     """Run a coroutine on a fresh virtual loop."""
     state = random.getstate()
     try:

@@ -73,6 +73,8 @@ class Options:
     """What the dashboard has done; without it the cluster has no dashboard."""
     dashboard_actions: bool = False
     """Whether users of the dashboard may act."""
+    release_gates: Mapping[str, bool] = field(default_factory=dict)
+    """Feature gates of Rollouts that are not as usual."""
 
     @property
     def is_cluster(self) -> bool:
@@ -122,6 +124,7 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                     kubeconfig=options.data.kubeconfig,
                     impersonate=True,
                     node=node,
+                    release_gates=options.release_gates,
                 )
                 controllers = _controllers(options, surroundings, partial(_in_process, server))
                 server.part_metrics |= {part.name: part.metrics for part in controllers}
@@ -166,6 +169,7 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
         default_resize_policy=options.default_resize_policy,
         kubeconfig=options.kubeconfig,
         node=node,
+        release_gates=options.release_gates,
     )
     # Pods are in the directory of one process, and one in the background is found there to be stopped. Controllers in
     # front of a terminal leave nothing there and need not have it alone.

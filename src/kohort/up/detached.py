@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from kohort.rules.python_command import python_command
 from kohort.up.data_directory import DataDirectory
 from kohort.up.startup_errors import CannotStart
 
@@ -68,7 +69,7 @@ def _spawn(data: DataDirectory, arguments: Sequence[str], pipe: int) -> "subproc
     log = data.open_log()
     try:
         return subprocess.Popen(
-            [sys.executable, "-m", "kohort.up.process_supervisor", str(data.path), *arguments],
+            python_command("kohort.up.process_supervisor", str(data.path), *arguments),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -7,16 +7,16 @@ every other part (`part_supervision`).
 
 import asyncio
 import contextlib
-import sys
 from asyncio.subprocess import PIPE, Process
 from typing import Final
 
 from kohort.cluster.gateway.registration import install_definitions
-from kohort.cluster.gateway.views import GATEWAYS, Gateway
+from kohort.cluster.gateway.views import CONTROLLER, GATEWAY_CLASSES, GATEWAYS, Gateway, GatewayClass
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import INGRESSES
 from kohort.objects.networking import Ingress
+from kohort.rules.python_command import python_command
 from kohort.up.restart_policy import exit_words
 
 MODULE: Final = "kohort.up.gateway_process"
@@ -39,17 +39,22 @@ class GatewayLauncher:
     async def prepare(self) -> None:
         if await install_definitions(self._manager.client):
             self._manager.informer(GATEWAYS, Gateway).on_change(self._changed)
+            self._manager.informer(GATEWAY_CLASSES, GatewayClass).on_change(self._class_changed)
         self._manager.informer(INGRESSES, Ingress).on_change(self._changed)
 
     def _changed(self, _: Gateway | Ingress | None, new: Gateway | Ingress | None) -> None:
         if new is not None:
             self._needed.set()
 
+    def _class_changed(self, _: GatewayClass | None, new: GatewayClass | None) -> None:
+        if new is not None and waits_for_acceptance(new):
+            self._needed.set()
+
     async def keep_running(self) -> None:
         """Ends only by failing, or when it is cancelled; the process ends with it."""
         await self._needed.wait()
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", MODULE, *self._arguments), stdin=PIPE, stdout=PIPE
+            *python_command(MODULE, *self._arguments), stdin=PIPE, stdout=PIPE
         )
         try:
             assert process.stdout is not None
@@ -64,6 +69,13 @@ class GatewayLauncher:
         """The process answers, if one is needed."""
         if self._needed.is_set():
             await self._ready.wait()
+
+
+def waits_for_acceptance(one: GatewayClass) -> bool:
+    """A class of this gateway whose status does not speak of its present generation."""
+    conditions = one.status.get("conditions") or ()
+    seen = [each.get("observedGeneration") for each in conditions if each.get("type") == "Accepted"]
+    return one.spec.controller_name == CONTROLLER and one.metadata.generation not in seen
 
 
 async def _end(process: Process) -> None:

@@ -39,7 +39,7 @@ class PartState(Enum):
     STOPPED = "Stopped"
 
 
-class EndedUnasked(Exception):
+class EndedUnexpectedly(Exception):
     def __str__(self) -> str:
         return "it ended without being asked to"
 
@@ -74,7 +74,7 @@ class Part:
             try:
                 await self._run_once()
                 if not self._stopping.is_set():
-                    raise EndedUnasked
+                    raise EndedUnexpectedly
             except Exception as problem:
                 if not self.ready.is_set():
                     raise

@@ -8,12 +8,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kohort.cluster.apiserver.admission.webhook_client import WebhookClient
 from kohort.cluster.workloads.csr_signer import AuthorityFiles
 from kohort.kube.manager import Manager
 from kohort.objects.json_types import Json
 from kohort.up.startup_errors import BadOption
+
+if TYPE_CHECKING:
+    from kohort.admission.webhook_host import InProcess
 
 API_SERVER = "apiserver"
 NODE = "node"
@@ -59,6 +63,8 @@ class PartSettings:
     """Whether such parts act under names of their own."""
     node: Mapping[str, Json] = field(default_factory=dict)
     """Further arguments for the node."""
+    release_gates: Mapping[str, bool] = field(default_factory=dict)
+    """Feature gates of Rollouts, for the operator."""
 
 
 def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
@@ -76,21 +82,28 @@ def chosen(names: str, *, simulated: bool = False) -> tuple[str, ...]:
     return tuple(name for name in NAMES if name in wanted)
 
 
+def _webhooks(client: WebhookClient, manager: Manager) -> "InProcess":
+    from kohort.admission.metrics import WebhookMetrics
+    from kohort.admission.webhook_host import InProcess
+
+    return InProcess(client, WebhookMetrics(manager.metrics.registry))
+
+
 def register(name: str, settings: PartSettings, manager: Manager) -> Settled | None:
     """Add the controllers of a part to a manager."""
     register_part = import_module(MODULES[name]).register
     if name == SIMULATION:
         registered: Settled = register_part(manager, **settings.simulation)
         return registered
-    if name == OPERATOR and settings.webhooks is not None:
-        from kohort.admission.metrics import WebhookMetrics
-        from kohort.admission.webhook_host import InProcess
+    if name == OPERATOR:
+        from kohort.rollouts.feature_gates import from_gates
 
-        metrics = WebhookMetrics(manager.metrics.registry)
-        webhooks = InProcess(settings.webhooks, metrics)
-        register_part(manager, webhooks=webhooks, default_resize_policy=settings.default_resize_policy)
-    elif name == OPERATOR:
-        register_part(manager, default_resize_policy=settings.default_resize_policy)
+        register_part(
+            manager,
+            webhooks=_webhooks(settings.webhooks, manager) if settings.webhooks is not None else None,
+            default_resize_policy=settings.default_resize_policy,
+            features=from_gates(settings.release_gates),
+        )
     elif name == "workloads":
         register_part(
             manager,

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from kohort.rules.python_command import python_command
 from kohort.up import status_records
 from kohort.up.data_directory import DataDirectory
 from kohort.up.detached import REPORT_FD, SUPERVISED, report_failure
@@ -156,7 +157,7 @@ def main() -> int:
     data = DataDirectory(Path(directory))
     try:
         with data.supervised():
-            return Supervisor(data.path, [sys.executable, "-m", "kohort", *arguments]).run()
+            return Supervisor(data.path, python_command("kohort", *arguments)).run()
     except CannotStart as failure:
         report_failure(str(failure))
         return failure.exit_code

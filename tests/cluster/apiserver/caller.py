@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.apiserver.auth.model import ADMIN, AccessRequest, Decision, User
+from kohort.cluster.apiserver.auth.model import ADMIN, AccessDecision, AccessRequest, User
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.server import ApiServer
@@ -23,8 +23,8 @@ class AllowAll:
     def __init__(self) -> None:
         self.refused: set[str] = set()
 
-    def authorize(self, request: AccessRequest) -> Decision:
-        return Decision(request.user.name not in self.refused)
+    def authorize(self, request: AccessRequest) -> AccessDecision:
+        return AccessDecision(request.user.name not in self.refused)
 
 
 class Answer:

@@ -53,7 +53,7 @@ class Http2Client:
         return stream
 
     async def event(self, stream: int) -> Event | None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             return await self._events[stream].get()
 
     async def status(self, stream: int) -> int:

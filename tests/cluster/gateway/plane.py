@@ -149,7 +149,7 @@ class Stage:
 
 
 async def until_answered(scene: Stage, text: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while (await scene.get())[1] != text:
             pass
 

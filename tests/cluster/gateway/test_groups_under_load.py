@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import ClientSession, web
+from tests.machine_load import within
 from tests.rollouts.monitor import Monitor
 from tests.rollouts.releases import NAMESPACE, V1, V2, V3, Story, group_set, rollout
 
@@ -160,7 +161,7 @@ async def scene(plan: JsonObject) -> AsyncIterator[tuple[Story, User]]:
         await story.begin(group_set(), plan)
         user = User(planes[0], http, pods)
         await cluster.until(lambda: bool(planes[0].address), 30)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while await user.ask() != leader(V1):
                 pass
         asking = asyncio.ensure_future(user.keep_asking())
@@ -189,7 +190,7 @@ def check(seen: Counter[str], new: str, percent: int, *, old: str = V1) -> None:
 
 async def rest(user: User, old: str) -> None:
     """Until the last answer of the old version has arrived."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while leader(old) in await user.count(20):
             pass
     user.look()
@@ -251,5 +252,5 @@ async def back_from_a_bad_version(story: Story, user: User) -> None:
     await story.healthy(V2, timeout=120)
     took = user.last[leader(V3)] - start
     assert set(user.look()) <= {leader(V2), leader(V3)}, "nothing failed on the way back"
-    assert took < 1.0, f"the bad version answered for {took:.2f} s more"
+    assert took < within(1.0), f"the bad version answered for {took:.2f} s more"
     check(await user.count(), V3, 0, old=V2)

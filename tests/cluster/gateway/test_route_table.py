@@ -142,7 +142,7 @@ def test_shares_hold_when_tables_change_all_the_time() -> None:
 def ingress(name: str, service: str, path: str = "/", kind: str = "Prefix", **annotations: str) -> Ingress:
     target = IngressBackend(IngressServiceBackend(service, ServiceBackendPort(number=80)))
     rules = (IngressRule("h", IngressHttp((IngressPath(target, path, kind),))),)
-    said = {ingresses.NGINX + key.replace("_", "-"): value for key, value in annotations.items()}
+    said = {"nginx.ingress.kubernetes.io/" + key.replace("_", "-"): value for key, value in annotations.items()}
     return Ingress(ObjectMeta(name=name, namespace="default", annotations=said), IngressSpec(rules=rules))
 
 
@@ -192,6 +192,21 @@ def test_a_bad_pattern_is_told_and_the_stable_route_stays() -> None:
     routes, problems = ingresses.routes_of([STABLE, canary(canary_by_header="u", canary_by_header_pattern="(")])
     assert len(routes) == 1 and routes[0].canary is None
     assert "canary-by-header-pattern" in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [([STABLE], False), ([STABLE, canary(canary_weight="0")], True), ([canary(canary_weight="5")], False)],
+    ids=["without a canary", "with a canary", "a canary of nothing"],
+)
+def test_headers_are_read_only_if_a_route_may_look_at_them(objects: list[Ingress], expected: bool) -> None:
+    assert RouteTable(ingresses.routes_of(objects)[0]).uses_details is expected
+
+
+def test_headers_and_queries_of_a_match_are_looked_at() -> None:
+    assert not RouteTable([route("a", method="GET")]).uses_details
+    assert RouteTable([route("a"), route("b", headers={"x": Pattern("1")})]).uses_details
+    assert RouteTable([route("a", query={"x": Pattern("1")})]).uses_details
 
 
 # Attaching to Gateways

@@ -78,14 +78,14 @@ def test_the_cheapest_node_is_taken(n1: list[PodInfo], n2: list[PodInfo], expect
     assert isinstance(found, tuple) and found[0] == expected
 
 
-def test_a_budget_protects_if_somebody_else_can_go() -> None:
+def test_a_budget_protects_if_another_pod_can_go() -> None:
     there = [pod("guarded", "cpu=500m", labels={"app": "x"}), pod("plain", "cpu=500m", priority=5)]
     state = cluster(node("n1", SMALL), on={"n1": there})
     state.budgets["default", "guard"] = budget("guard", "x", 0)
     assert evict(pod("high", "cpu=500m", priority=10), state) == ("n1", ["plain"])
 
 
-def test_a_budget_that_allows_it_protects_nobody() -> None:
+def test_a_budget_with_room_protects_no_pod() -> None:
     there = [pod("guarded", "cpu=500m", labels={"app": "x"}), pod("plain", "cpu=500m", priority=5)]
     state = cluster(node("n1", SMALL), on={"n1": there})
     state.budgets["default", "guard"] = budget("guard", "x", 1)
@@ -103,7 +103,7 @@ def test_a_pod_that_repels_can_be_evicted() -> None:
     assert evict(pod("high", labels={"app": "x"}, priority=10), state) == ("n1", ["grumpy"])
 
 
-def test_while_victims_are_leaving_nobody_else_has_to_go() -> None:
+def test_while_victims_are_leaving_no_other_pod_has_to_go() -> None:
     reason = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     leaving = pod("leaving", "cpu=800m", deleting=True, status={"conditions": [reason]})
     state = cluster(node("n1", SMALL), on={"n1": [leaving]})

@@ -46,7 +46,7 @@ def test_a_change_that_does_not_concern_a_pod_leaves_it_parked() -> None:
     assert entry.state is QueueState.UNSCHEDULABLE
 
 
-def test_nobody_is_parked_for_more_than_five_minutes() -> None:
+def test_no_pod_is_parked_for_more_than_five_minutes() -> None:
     queue = SchedulingQueue()
     entry = queue.add(pod("a"), 0)
     queue.pop(0)

@@ -50,7 +50,7 @@ def test_a_node_helps_if_it_passes_what_refused_the_pod(
         (node("n1", images={"i": 1}), False),
     ],
 )
-def test_heartbeats_wake_nobody(after: Node, differs: bool) -> None:
+def test_heartbeats_wake_no_pod(after: Node, differs: bool) -> None:
     assert requeue_hints.node_differs(node("n1"), after) is differs
 
 

@@ -3,7 +3,6 @@
 import pytest
 
 from kohort.cluster.simulation.annotations import (
-    PREFIX,
     InvalidAnnotation,
     SimulatedBehavior,
     is_lost,
@@ -11,6 +10,7 @@ from kohort.cluster.simulation.annotations import (
     readable_behavior,
     unready_message,
 )
+from kohort.rules.simulation_labels import PREFIX
 
 
 def behavior(*, node: str = "", **pod: str) -> SimulatedBehavior:

@@ -254,6 +254,23 @@ async def test_a_lost_node_falls_silent_with_all_its_pods_and_comes_back() -> No
         await c.until(lambda: renewed(c, "sim-0") > silent)
 
 
+async def test_pods_are_ready_again_when_a_lost_node_comes_back() -> None:
+    """The node lifecycle controller marked them while the node was silent."""
+    async with Cluster(parts=("workloads",), nodes=1) as c:
+        await started(c, pod())
+
+        def ready() -> bool:
+            found = c.find(PODS, "p", "default")
+            return found is not None and condition(found["status"], "Ready")["status"] == "True"
+
+        await c.until(ready)
+        await ordered(c, "sim-0", lost="true")
+        await c.until(lambda: not ready())
+        await ordered(c, "sim-0", lost=None)
+        await c.until(ready, 120)
+        await c.settle(quiet=60)
+
+
 async def test_a_node_can_say_that_it_is_not_ready() -> None:
     async with cluster() as c:
 
@@ -268,7 +285,7 @@ async def test_a_node_can_say_that_it_is_not_ready() -> None:
         await c.until(lambda: ready_condition()["status"] == "True")
 
 
-async def test_anybody_can_add_a_node() -> None:
+async def test_a_user_can_add_a_node() -> None:
     async with cluster(nodes=0) as c:
         metadata = {"name": "mine", "labels": {PREFIX + "node": "true"}, "annotations": {PREFIX + "capacity": "cpu=3"}}
         await c.client.create(NODES, {"metadata": metadata})

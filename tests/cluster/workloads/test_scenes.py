@@ -303,7 +303,7 @@ async def test_a_node_that_never_reports_is_not_tainted_for_ever() -> None:
         assert ("unreachable", "NoSchedule") in taints()
 
 
-async def test_nobody_waits_for_pods_of_a_node_out_of_service() -> None:
+async def test_pods_of_a_node_out_of_service_are_not_waited_for() -> None:
     async with puppet() as scene:
         await report(scene, "True")
         await scene.create(PODS, "p", spec=template({})["spec"])

@@ -106,7 +106,7 @@ async def test_an_owner_in_another_namespace_is_reported() -> None:
         assert ("Warning", "OwnerRefInvalidNamespace", text) in scene.events("ConfigMap")
 
 
-async def test_a_claim_of_somebody_else_is_not_given_away() -> None:
+async def test_a_foreign_claim_is_not_given_away() -> None:
     async with puppet() as scene:
         owner = await scene.create(CONFIG_MAPS, "owner")
         metadata = {"ownerReferences": [owned_by(owner)]}
@@ -149,7 +149,7 @@ async def test_a_quota_gets_back_the_node_ports_of_a_service_that_needs_none_any
 # Namespaces and volumes
 
 
-async def test_a_namespace_that_somebody_holds_says_that_it_is_empty() -> None:
+async def test_a_namespace_held_by_a_finalizer_says_that_it_is_empty() -> None:
     async with puppet() as scene:
         await scene.client.create(NAMESPACES, {"metadata": {"name": "held", "finalizers": [HOLD]}})
         await scene.settle()

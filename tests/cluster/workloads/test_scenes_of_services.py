@@ -120,7 +120,7 @@ async def test_endpoints_written_by_hand_are_mirrored_and_followed() -> None:
 # Budgets
 
 
-async def test_a_budget_does_not_count_pods_that_nobody_wants() -> None:
+async def test_a_budget_does_not_count_surplus_pods() -> None:
     async with puppet() as scene:
         for name in ("a", "b", "c"):
             await bare_pod(scene, name)
@@ -169,7 +169,7 @@ async def test_a_budget_over_pods_whose_controller_does_not_count(owner: tuple[s
         assert scene.status(POD_DISRUPTION_BUDGETS, "b")["conditions"][0]["message"] == words
 
 
-async def test_a_budget_tells_of_pods_that_are_missing_or_that_nobody_wants() -> None:
+async def test_a_budget_reports_missing_and_surplus_pods() -> None:
     selector = {"matchLabels": WEB, "matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "x"]}]}
     async with puppet() as scene:
         await scene.create(POD_DISRUPTION_BUDGETS, "b", spec={"maxUnavailable": 1, "selector": selector})

@@ -74,7 +74,7 @@ async def test_a_pod_that_left_is_let_go_also_while_it_terminates() -> None:
         assert "ownerReferences" not in scene.get(PODS, "web-0")["metadata"]
 
 
-async def test_a_pod_with_another_name_is_no_member_whoever_owns_it() -> None:
+async def test_an_owned_pod_with_another_name_is_no_member() -> None:
     async with puppet() as scene:
         made = await scene.create(STATEFUL_SETS, "web", spec=workload(0, serviceName="web"))
         owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": made["metadata"]["uid"]}

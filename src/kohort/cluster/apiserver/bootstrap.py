@@ -7,15 +7,15 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
+from kohort.rules.local_volumes import PROVISIONER, STORAGE_CLASS
 
-NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+NAMESPACES: Final = ("default", "kube-system", "kube-public", well_known_names.NODE_LEASES)
 SERVICE_RANGE: Final = "10.96.0.0/16"
 """Where services get their addresses from."""
 SERVICE_ADDRESS: Final = "10.96.0.1"
 """The first of them."""
-STORAGE_CLASS: Final = "local-path"
-PROVISIONER: Final = "kohort.dev/local-path"
 _SYSTEM_CLASSES: Final = (
     ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster, "
      "but can be moved to another node if necessary."),
@@ -67,7 +67,7 @@ def _storage_class() -> JsonObject:
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
-        "metadata": {"name": STORAGE_CLASS, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "metadata": {"name": STORAGE_CLASS, "annotations": {well_known_names.DEFAULT_STORAGE_CLASS: "true"}},
         "provisioner": PROVISIONER,
         "reclaimPolicy": "Delete",
         "volumeBindingMode": "WaitForFirstConsumer",
@@ -77,7 +77,7 @@ def _storage_class() -> JsonObject:
 def authentication(client_ca: str, front_proxy_ca: str) -> JsonObject:
     """How aggregated API servers verify clients of the cluster, and this server when it passes a request on."""
     data = {
-        "client-ca-file": client_ca,
+        well_known_names.CLIENT_AUTHORITY_KEY: client_ca,
         "requestheader-client-ca-file": front_proxy_ca,
         "requestheader-allowed-names": '["front-proxy-client"]' if front_proxy_ca else "",
         "requestheader-username-headers": '["X-Remote-User"]' if front_proxy_ca else "",
@@ -88,7 +88,7 @@ def authentication(client_ca: str, front_proxy_ca: str) -> JsonObject:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
+        "metadata": {"name": well_known_names.CLIENT_AUTHORITIES, "namespace": "kube-system"},
         "data": {key: value for key, value in data.items() if value},
     }
 
@@ -122,7 +122,7 @@ def _service_range() -> JsonObject:
 
 
 def _endpoints(address: str, port: int, ready: bool) -> JsonObject:
-    labels = {"endpointslice.kubernetes.io/skip-mirror": "true"}
+    labels = {well_known_names.SKIP_MIRROR: "true"}
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
     return {
         "apiVersion": "v1",
@@ -139,7 +139,7 @@ def _endpoint_slice(address: str, port: int, ready: bool) -> JsonObject:
         "metadata": {
             "name": "kubernetes",
             "namespace": "default",
-            "labels": {"kubernetes.io/service-name": "kubernetes"},
+            "labels": {well_known_names.SERVICE_NAME: "kubernetes"},
         },
         "addressType": "IPv6" if ":" in address else "IPv4",
         "endpoints": [{"addresses": [address], "conditions": {"ready": ready}}],

@@ -11,13 +11,14 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.service_resolver import endpoint_resolver
 from kohort.cluster.apiserver.admission.webhook_client import WebhookClient
+from kohort.cluster.apiserver.aggregation.definition_apiservices import DefinitionApiServices
 from kohort.cluster.apiserver.aggregation.registry import BUCKET as API_SERVICES
-from kohort.cluster.apiserver.aggregation.registry import Aggregation, RemoteClient, RemoteVersion
+from kohort.cluster.apiserver.aggregation.registry import Aggregation, LocalVersion, RemoteClient, RemoteVersion
 from kohort.cluster.apiserver.auth.impersonation import impersonated
 from kohort.cluster.apiserver.auth.model import AccessRequest, User
 from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.crd.conversion import ConversionNeeded, with_conversions
-from kohort.cluster.apiserver.endpoints import authorization, paths
+from kohort.cluster.apiserver.endpoints import authorization, paths, resource_metrics
 from kohort.cluster.apiserver.endpoints.crd_serving import BUCKET as DEFINITIONS
 from kohort.cluster.apiserver.endpoints.crd_serving import DefinitionServing
 from kohort.cluster.apiserver.endpoints.discovery import Discovery
@@ -34,6 +35,7 @@ from kohort.cluster.apiserver.endpoints.request_context import (
     ResourceRequest,
     ServerParts,
 )
+from kohort.cluster.apiserver.endpoints.resource_metrics import ResourceMetrics
 from kohort.cluster.apiserver.endpoints.review_requests import IdentityEndpoints, Reviews, Tokens
 from kohort.cluster.apiserver.endpoints.routing import PageNotFound, Router, not_allowed
 from kohort.cluster.apiserver.endpoints.write_deadlines import WriteDeadlines
@@ -44,7 +46,7 @@ from kohort.cluster.apiserver.representation.negotiation import JSON, Media, neg
 from kohort.cluster.apiserver.storage.errors import DatabaseGone, StorageError
 from kohort.cluster.apiserver.storage.event_expiry import BUCKET as EVENTS
 from kohort.cluster.apiserver.storage.event_expiry import EventExpiry
-from kohort.cluster.apiserver.storage.model import Store
+from kohort.cluster.apiserver.storage.model import Store, Stored
 from kohort.cluster.apiserver.storage.reader import Reader, StoreReader
 from kohort.kube import errors
 from kohort.kube.http import Request, Response
@@ -112,10 +114,13 @@ class ApiServer:
         """What other parts of this process count, by name, as text."""
         self.part_paths: dict[str, Callable[[Request], Awaitable[Response]]] = {}
         """Paths that other parts of this process answer, for users who may get them."""
-        self.definitions = DefinitionServing(self.parts, self.router.writer, self.router.deleter)
+        self._api_services = DefinitionApiServices(store, self.handle)
+        self.definitions = DefinitionServing(self.parts, self.router.writer, self.router.deleter, self._api_services)
         self.parts.committed[DEFINITIONS] = self.definitions.committed
         self.aggregation = Aggregation(store, self.reader, endpoint_resolver(self.reader), remotes, self.handle)
-        self.parts.committed[API_SERVICES] = self.aggregation.committed
+        metrics = LocalVersion(ResourceMetrics(self.reader, nodes).answer, resource_metrics.RESOURCES)
+        self.aggregation.local[resource_metrics.GROUP, resource_metrics.VERSION] = metrics
+        self.parts.committed[API_SERVICES] = self._api_service_committed
         self.openapi = OpenApiEndpoints(self.catalog, self.aggregation)
         self.events = EventExpiry(store)
         self.parts.committed[EVENTS] = self.events.committed
@@ -140,6 +145,10 @@ class ApiServer:
         await self.definitions.load()
         self.aggregation.load()
         self.events.load()
+
+    async def _api_service_committed(self, stored: Stored) -> None:
+        await self.aggregation.committed(stored)
+        await self._api_services.api_service_changed(stored.name)
 
     async def close(self) -> None:
         await self.events.close()
@@ -351,7 +360,7 @@ class ApiServer:
 
 
 def is_read_only(path: str) -> bool:
-    """Whether a path that is no resource has one method only. The index of groups and OpenAPI answer to any."""
+    """Whether a path that is not a resource has one method only. The index of groups and OpenAPI answer to any."""
     first, *rest = path.strip("/").split("/")
     return first in ("api", "version") or (first == "apis" and len(rest) == 2)
 

@@ -31,6 +31,7 @@ from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.endpoints.node_connections import NodeClient
 from kohort.cluster.apiserver.endpoints.proxy import Forwarder
+from kohort.cluster.apiserver.endpoints.resource_metrics import API_SERVICE, READER_ROLE
 from kohort.cluster.apiserver.flow_control_objects import flow_control_objects
 from kohort.cluster.apiserver.kinds.feature_gates import IN_PLACE_RESIZE, enabled
 from kohort.cluster.apiserver.kinds.model import Kind
@@ -97,6 +98,7 @@ async def assemble(
             *bootstrap_roles(),
             *flow_control_objects(),
             *local_api_services(built_in_groups),
+            *((API_SERVICE, READER_ROLE) if controllers else ()),
         ],
     )
     await _write_if_changed(server, authentication(client_ca, front_proxy_ca))

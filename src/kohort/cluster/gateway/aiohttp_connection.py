@@ -38,8 +38,9 @@ _PROTOCOL: Final = "Sec-WebSocket-Protocol"
 class AiohttpRequest(ClientRequest):
     __slots__ = ("_continued", "raw", "response")
 
-    def __init__(self, request: web.BaseRequest) -> None:
+    def __init__(self, request: web.BaseRequest, server_name: str = "") -> None:
         self.raw = request
+        self.server_name = server_name
         self.method = request.method
         self.target = request.raw_path
         self.headers = CIMultiDict(request.headers)

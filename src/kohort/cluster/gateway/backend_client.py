@@ -81,11 +81,10 @@ def read_answer_head(data: bytes) -> AnswerHead:
 
 def header_lines(data: bytes) -> CIMultiDict[str]:
     """From lines that are valid, each with its end."""
-    headers: CIMultiDict[str] = CIMultiDict()
-    for line in data.decode("utf-8", "surrogateescape").split("\r\n")[:-1]:
-        name, _, value = line.partition(":")
-        headers.add(name, value.strip(" \t"))
-    return headers
+    lines = data.decode("utf-8", "surrogateescape").split("\r\n")
+    lines.pop()
+    split = [line.partition(":") for line in lines]
+    return CIMultiDict([(name, value.strip(" \t")) for name, _, value in split])
 
 
 class _Body:
@@ -203,9 +202,10 @@ class BackendConnection(asyncio.Protocol):
 
     async def head(self, method: str, timeout: float) -> AnswerHead:
         """`timeout` is also how long parts of the body may take, each."""
-        self._timeout, self._late = timeout, False
-        self._heard = self._loop.time()
-        self._timer = self._loop.call_later(timeout, self._look)
+        now = self._loop.time()
+        self._timeout, self._late, self._heard = timeout, False, now
+        if self._timer is None or self._timer.when() > now + timeout:
+            self._set_timer(timeout)
         searched = 0
         while True:
             end = self._data.find(b"\r\n\r\n", max(0, searched - 3))
@@ -223,6 +223,18 @@ class BackendConnection(asyncio.Protocol):
                 raise BadAnswer(f"the head is larger than {HEAD_LIMIT // 1024} KiB")
             searched = len(self._data)
             await self._more()
+
+    def read_now(self) -> bytes | None:
+        """The next part of the body as far as it is here, empty at its end; None if it must be waited for."""
+        body = self._body
+        assert body is not None
+        if body.done:
+            return b""
+        part = self._chunk(body) if body.chunked else self._plain(body)
+        if part:
+            self._resume()
+            return part
+        return b"" if body.done else None
 
     async def read(self) -> bytes:
         """The next part of the body, empty at its end."""
@@ -325,20 +337,26 @@ class BackendConnection(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
 
+    def _set_timer(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._look)
+
     def _look(self) -> None:
-        """A timer per connection, that is set again if something came meanwhile."""
+        """A timer per connection, that is set again if something came meanwhile. It outlives requests: to make and
+        cancel one for each of them costs more than to look at an idle connection now and then."""
+        self._timer = None
+        if self._body is None and self._waiter is None:
+            return
         left = self._heard + self._timeout - self._loop.time()
         if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+            self._set_timer(left)
             return
         self._late = True
         self._wake()
 
     def finish(self) -> bool:
         """The exchange is over; whether the connection can be used again. If not, it is closed."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         body, self._body = self._body, None
         if body is not None and body.done and body.reusable and self.usable and self._room is None:
             self.sent_before = True

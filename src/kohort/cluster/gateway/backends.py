@@ -101,6 +101,8 @@ class Backends:
         self._changed = changed
         self._known: dict[Key, dict[int | str, list[Address] | None]] = {}
         self._turn: dict[tuple[Key, int | str], int] = {}
+        self._on_loopback: dict[tuple[Key, int | str], list[Address]] = {}
+        """Found among the pods, until one of the namespace changes."""
         slices.add_index(BY_SERVICE, by_service)
         services.on_change(self._service_changed)
         slices.on_change(self._slice_changed)
@@ -112,7 +114,7 @@ class Backends:
             known[port] = self._look_up(key, port)
         found = known[port]
         if found == []:
-            found = self._among_pods(key, port)
+            found = self._on_loopback.get((key, port)) or self._among_pods(key, port)
         if not found or len(found) == 1:
             return found
         turn = self._turn.get((key, port), -1) + 1
@@ -133,7 +135,10 @@ class Backends:
         if self._pods is None:
             self._pods = self._open_pods()
             self._pods.on_change(self._pod_changed)
-        return loopback_addresses(service, name, self._pods.list(key.namespace))
+        found = loopback_addresses(service, name, self._pods.list(key.namespace))
+        if found:
+            self._on_loopback[key, port] = found
+        return found
 
     def pods_of(self, key: Key) -> frozenset[str] | None:
         """The names of all pods behind a Service, ready or not; None if there is no such Service."""
@@ -159,6 +164,11 @@ class Backends:
                 self._forget(Key(one.metadata.namespace, one.service_name))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        changed = new or old
+        if changed is not None and self._on_loopback:
+            namespace = changed.metadata.namespace
+            for place in [place for place in self._on_loopback if place[0].namespace == namespace]:
+                del self._on_loopback[place]
         if old is None or self._changed is None or (new is not None and old.metadata.labels == new.metadata.labels):
             return
         for service in self._services.list(old.metadata.namespace):
@@ -167,6 +177,8 @@ class Backends:
 
     def _forget(self, key: Key, *, gone: bool = False) -> None:
         known = self._known.pop(key, {})
+        for port in known:
+            self._on_loopback.pop((key, port), None)
         if self._changed is not None:
             self._changed(key)
         if gone:

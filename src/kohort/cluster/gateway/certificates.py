@@ -17,10 +17,12 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 
-from kohort.cluster.gateway.views import Gateway
+from kohort.cluster.gateway.gateway_listeners import certificate_key, may_use
+from kohort.cluster.gateway.views import Gateway, ReferenceGrant
 from kohort.kube.resources import Key
 from kohort.objects.core import Secret
 from kohort.objects.networking import Ingress
@@ -40,7 +42,9 @@ class BadCertificate(ValueError):
     pass
 
 
-def wanted(ingresses: Iterable[Ingress], gateways: Iterable[Gateway]) -> dict[str, Key]:
+def wanted(
+    ingresses: Iterable[Ingress], gateways: Iterable[Gateway], grants: tuple[ReferenceGrant, ...] = ()
+) -> dict[str, Key]:
     """The Secret for each host; of several the oldest object's counts."""
     found: dict[str, Key] = {}
     for ingress in sorted(ingresses, key=_age):
@@ -49,9 +53,19 @@ def wanted(ingresses: Iterable[Ingress], gateways: Iterable[Gateway]) -> dict[st
                 if tls.secret_name:
                     found.setdefault(host.lower(), Key(ingress.metadata.namespace, tls.secret_name))
     for gateway in sorted(gateways, key=_age):
-        for listener in gateway.spec.listeners:
-            for ref in listener.certificates:
-                found.setdefault(listener.hostname.lower(), Key(gateway.metadata.namespace, ref.name))
+        for host, key in wanted_by(gateway, grants).items():
+            found.setdefault(host, key)
+    return found
+
+
+def wanted_by(gateway: Gateway, grants: Iterable[ReferenceGrant], port: int | None = None) -> dict[str, Key]:
+    """The Secret for each host of the listeners of a Gateway, or of those on one port."""
+    known = tuple(grants)
+    found: dict[str, Key] = {}
+    for listener in gateway.spec.listeners:
+        for ref in listener.certificates if port in (None, listener.port) else ():
+            if ref.kind == "Secret" and not ref.group and may_use(gateway, ref, known):
+                found.setdefault(listener.hostname.lower(), certificate_key(gateway, ref))
     return found
 
 
@@ -73,7 +87,9 @@ def pair_of(secret: Secret | None, key: Key) -> Pair:
     try:
         context_of(pair)
     except (ssl.SSLError, ValueError) as problem:
-        raise BadCertificate(f"Secret {key}: tls.crt and tls.key are no certificate and its key: {problem}") from None
+        raise BadCertificate(
+            f"Secret {key}: tls.crt and tls.key are not a certificate and its key: {problem}"
+        ) from None
     return pair
 
 
@@ -105,6 +121,7 @@ class Certificates:
         self.context.sni_callback = self._answer
         self._pairs: dict[str, Pair] = {}
         self._contexts: dict[str, ssl.SSLContext] = {}
+        self._names: WeakKeyDictionary[ssl.SSLObject, str] = WeakKeyDictionary()
 
     def use(self, pairs: Mapping[str, Pair]) -> None:
         known = self._pairs, self._contexts
@@ -127,4 +144,10 @@ class Certificates:
         if context is None:
             return ssl.AlertDescription.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
         connection.context = context
+        if name:
+            self._names[connection] = name.lower()
         return None
+
+    def server_name(self, connection: ssl.SSLObject | None) -> str:
+        """The name that the client of a connection asked for; empty without one."""
+        return self._names.get(connection, "") if connection is not None else ""

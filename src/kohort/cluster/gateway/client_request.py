@@ -34,7 +34,7 @@ class RefusedRequest(Exception):
 class ClientRequest(ABC):
     """Its head, its body, and its answer."""
 
-    __slots__ = ("has_body", "headers", "hosts", "method", "old", "remote", "secure", "target")
+    __slots__ = ("has_body", "headers", "hosts", "method", "old", "remote", "secure", "server_name", "target")
 
     method: str
     target: str
@@ -46,6 +46,8 @@ class ClientRequest(ABC):
     """HTTP/1.0: it may have no host."""
     remote: str
     secure: bool
+    server_name: str
+    """The name that the client asked for when it opened its TLS connection; empty without TLS."""
 
     def ready_body(self) -> bytes | None:
         """The whole body, if it is here already; it is not read again then."""
@@ -58,6 +60,10 @@ class ClientRequest(ABC):
     @abstractmethod
     async def begin(self, status: int, reason: str, headers: CIMultiDict[str], *, bodiless: bool) -> None:
         """Send the head of the answer. Without a Content-Length, the end of the body is marked as the protocol does."""
+
+    def flush(self) -> None:
+        """The next part of the body is not here yet; what was begun must not wait for it."""
+        return
 
     @abstractmethod
     async def write(self, part: bytes) -> None:

@@ -8,6 +8,7 @@ official definitions keeps them.
 from typing import Final
 
 from kohort.cluster.gateway.views import CONTROLLER, GROUP
+from kohort.objects import well_known_names
 from kohort.objects.json_types import Json, JsonObject
 
 CLASS: Final = "kohort"
@@ -45,6 +46,7 @@ def definitions() -> list[JsonObject]:
         _definition(
             "HTTPRoute", "httproutes", "", "Namespaced", [_column("Hostnames", ".spec.hostnames"), age], _route()
         ),
+        _definition("ReferenceGrant", "referencegrants", "refgrant", "Namespaced", [age], _grant(), status=False),
     ]
 
 
@@ -53,9 +55,10 @@ def gateway_class() -> JsonObject:
 
 
 def _definition(
-    kind: str, plural: str, short: str, scope: str, columns: list[JsonObject], spec: JsonObject
+    kind: str, plural: str, short: str, scope: str, columns: list[JsonObject], spec: JsonObject, *, status: bool = True
 ) -> JsonObject:
-    schema = {"type": "object", "properties": {"spec": spec, "status": _ANYTHING}, "required": ["spec"]}
+    properties = {"spec": spec, "status": _ANYTHING} if status else {"spec": spec}
+    schema = {"type": "object", "properties": properties, "required": ["spec"]}
     names: JsonObject = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
     names["categories"] = ["gateway-api"]
     if short:
@@ -65,13 +68,13 @@ def _definition(
             "name": name,
             "served": True,
             "storage": name == STORED,
-            "subresources": {"status": {}},
+            "subresources": {"status": {}} if status else {},
             "additionalPrinterColumns": columns,
             "schema": {"openAPIV3Schema": schema},
         }
         for name in (STORED, "v1beta1")
     ]
-    approved = {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api"}
+    approved = {well_known_names.API_APPROVED: "https://github.com/kubernetes-sigs/gateway-api"}
     return {
         "metadata": {"name": f"{plural}.{GROUP}", "annotations": approved},
         "spec": {"group": GROUP, "names": names, "scope": scope, "versions": versions},
@@ -100,7 +103,9 @@ def _integer(lowest: int, highest: int, **more: Json) -> JsonObject:
 
 
 def _gateway() -> JsonObject:
-    allowed = _object({"namespaces": _object({"from": _choice("All", "Selector", "Same", "None", default="Same")})})
+    namespaces = _object({"from": _choice("All", "Selector", "Same", "None", default="Same"), "selector": _ANYTHING})
+    kinds = _list(_object({"group": {**_TEXT, "default": GROUP}, "kind": _TEXT}, required=("kind",)), maxItems=8)
+    allowed = _object({"namespaces": namespaces, "kinds": kinds})
     certificate = _object(
         {"group": _TEXT, "kind": _TEXT, "name": _TEXT, "namespace": _TEXT},
         required=("name",),
@@ -194,6 +199,36 @@ def _match() -> JsonObject:
 def _filter() -> JsonObject:
     pairs = _list(_object({"name": _TEXT, "value": _TEXT}, required=("name", "value")), maxItems=16)
     change = _object({"set": pairs, "add": pairs, "remove": _list(_TEXT, maxItems=16)})
-    return _object(
-        {"type": _TEXT, "requestHeaderModifier": change, "responseHeaderModifier": change}, required=("type",)
+    path = _object(
+        {
+            "type": _choice("ReplaceFullPath", "ReplacePrefixMatch"),
+            "replaceFullPath": {**_TEXT, "maxLength": 1024},
+            "replacePrefixMatch": {**_TEXT, "maxLength": 1024},
+        },
+        required=("type",),
     )
+    redirect = _object(
+        {
+            "scheme": _choice("http", "https"),
+            "hostname": _TEXT,
+            "path": path,
+            "port": _integer(1, 65535),
+            "statusCode": {"type": "integer", "enum": [301, 302, 303, 307, 308], "default": 302},
+        }
+    )
+    return _object(
+        {
+            "type": _TEXT,
+            "requestHeaderModifier": change,
+            "responseHeaderModifier": change,
+            "requestRedirect": redirect,
+            "urlRewrite": _object({"hostname": _TEXT, "path": path}),
+        },
+        required=("type",),
+    )
+
+
+def _grant() -> JsonObject:
+    origin = _object({"group": _TEXT, "kind": _TEXT, "namespace": _TEXT}, required=("group", "kind", "namespace"))
+    target = _object({"group": _TEXT, "kind": _TEXT, "name": _TEXT}, required=("group", "kind"))
+    return _object({"from": _list(origin, maxItems=16), "to": _list(target, maxItems=16)}, required=("from", "to"))

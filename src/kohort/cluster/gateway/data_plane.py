@@ -8,7 +8,16 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from kohort.cluster.gateway.views import CONTROLLER, GATEWAY_CLASSES, GATEWAYS, Gateway, GatewayClass, HTTPRoute
+from kohort.cluster.gateway.views import (
+    CONTROLLER,
+    GATEWAY_CLASSES,
+    GATEWAYS,
+    REFERENCE_GRANTS,
+    Gateway,
+    GatewayClass,
+    HTTPRoute,
+    ReferenceGrant,
+)
 from kohort.kube import clock
 from kohort.kube.controller import Controller, Requeue
 from kohort.kube.errors import NotFound
@@ -17,8 +26,18 @@ from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.merge_patch import equal
 from kohort.kube.object_identity import key_of
-from kohort.kube.resources import ENDPOINT_SLICES, HTTP_ROUTES, INGRESSES, PODS, SECRETS, SERVICES, Key, Resource
-from kohort.objects.core import Secret, Service
+from kohort.kube.resources import (
+    ENDPOINT_SLICES,
+    HTTP_ROUTES,
+    INGRESSES,
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    Key,
+    Resource,
+)
+from kohort.objects.core import Namespace, Secret, Service
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.json_types import JsonObject
 from kohort.objects.networking import Ingress
@@ -26,10 +45,14 @@ from kohort.objects.pods import Pod
 
 if TYPE_CHECKING:
     from kohort.cluster.gateway.backends import Backends, Dial
+    from kohort.cluster.gateway.certificates import Pair
+    from kohort.cluster.gateway.gateway_ports import GatewayPorts
+    from kohort.cluster.gateway.httproutes import RouteTables
     from kohort.cluster.gateway.metrics import RequestMetrics
     from kohort.cluster.gateway.metrics_server import MetricsServer
     from kohort.cluster.gateway.proxy import Proxy, Settings
     from kohort.cluster.gateway.route_table import Route
+    from kohort.cluster.gateway.status_writer import Routing
 
 _log = Log(module="kohort.cluster.gateway")
 
@@ -63,12 +86,19 @@ class DataPlane:
         self.secrets: Informer[Secret] | None = None
         self._wrong_secrets: dict[Key, str] = {}
         self._gateway_controller: Controller | None = None
+        self._route_controller: Controller | None = None
+        self._gateway_ports: GatewayPorts | None = None
+        self._services: Informer[Service] | None = None
+        self._namespaces: Informer[Namespace] | None = None
+        self._grants: Informer[ReferenceGrant] | None = None
         self.ingresses.on_change(self._ingress_changed)
         manager.controller("gateway-ingresses", self.reconcile_ingress).watches(self.ingresses)
         manager.clean_up(self.close)
 
-    def serve_gateway_api(self) -> None:
-        """The definitions must be installed."""
+    def serve_gateway_api(self, grants: Resource = REFERENCE_GRANTS) -> None:
+        """The definitions must be installed; `grants` in the version that is served."""
+        self._grants = self.manager.informer(grants, ReferenceGrant)
+        self._grants.on_change(self._reference_changed)
         self.routes = self.manager.informer(HTTP_ROUTES, HTTPRoute)
         self.gateways = self.manager.informer(GATEWAYS, Gateway)
         classes = self.manager.informer(GATEWAY_CLASSES, GatewayClass)
@@ -78,7 +108,7 @@ class DataPlane:
         routes.watches(self.gateways, lambda _: self._all_routes())
         gateways = self.manager.controller("gateway-gateways", self.reconcile_gateway).watches(self.gateways)
         gateways.watches(self.routes, lambda _: self._all_gateways())
-        self._gateway_controller = gateways
+        self._gateway_controller, self._route_controller = gateways, routes
 
         async def reconcile_class(key: Key) -> Requeue | None:
             from kohort.cluster.gateway import status_writer
@@ -130,14 +160,28 @@ class DataPlane:
         assert self.gateways is not None and self.routes is not None
         gateway = self.gateways.get(key)
         if gateway is None:
+            if self._gateway_ports is not None:
+                self._gateway_ports.close(key)
             return None
         from kohort.cluster.gateway import status_writer
+        from kohort.cluster.gateway.gateway_ports import wanted_ports
 
         proxy = await self._opened(status_writer.gateway_port(gateway.status, self.host))
         if any(listener.secure for listener in gateway.spec.listeners):
             await self._secured(proxy, status_writer.gateway_port(gateway.status, self.host, secure=True))
-        served = status_writer.Served(self.host, proxy.port, proxy.tls_port, self._wrong_secrets)
-        desired = status_writer.gateway_status(gateway, self.routes.list(), served, clock.timestamp())
+        await self._watch_references()
+        ports = self._gateway_ports
+        assert ports is not None
+        before = ports.open_ports(key)
+        await ports.open(key, wanted_ports(gateway), status_writer.gateway_address(gateway.status))
+        if ports.open_ports(key) != before:
+            self._rebuild()
+        served = status_writer.Served(
+            self.host, proxy.port, proxy.tls_port, self._wrong_secrets, ports.address(key), ports.open_ports(key)
+        )
+        desired = status_writer.gateway_status(
+            gateway, self.routes.list(), served, clock.timestamp(), self._routing_facts()
+        )
         await self._set_status(GATEWAYS, key, gateway.status, desired)
         return None
 
@@ -149,9 +193,59 @@ class DataPlane:
         from kohort.cluster.gateway import status_writer
 
         # The Gateway opens the port: a route without one is not served.
-        desired = status_writer.route_status(route, self._gateways_by_key(), clock.timestamp())
+        await self._watch_references()
+        desired = status_writer.route_status(route, self._routing_facts(), self._ports_of, clock.timestamp())
         await self._set_status(HTTP_ROUTES, key, route.status, desired)
         return None
+
+    def _routing_facts(self) -> "Routing":
+        from kohort.cluster.gateway.status_writer import Routing
+
+        return Routing(self._gateways_by_key(), self._namespace_labels(), self._granted())
+
+    def _granted(self) -> tuple[ReferenceGrant, ...]:
+        return () if self._grants is None else tuple(self._grants.list())
+
+    def _namespace_labels(self) -> dict[str, dict[str, str]]:
+        found = () if self._namespaces is None else self._namespaces.list()
+        return {one.metadata.name: one.metadata.labels for one in found}
+
+    def _ports_of(self, service: Key) -> tuple[int, ...] | None:
+        found = None if self._services is None else self._services.get(service)
+        return None if found is None else tuple(port.port for port in found.spec.ports)
+
+    async def _watch_references(self) -> None:
+        """Services and namespaces are watched once there is a Gateway or a route."""
+        if self._namespaces is None:
+            self._services = self.manager.informer(SERVICES, Service)
+            self._namespaces = self.manager.informer(NAMESPACES, Namespace)
+            self._services.on_change(self._service_changed)
+            self._namespaces.on_change(self._namespace_changed)
+        assert self._services is not None
+        await self._services.wait_synced()
+        await self._namespaces.wait_synced()
+
+    def _service_changed(self, old: Service | None, new: Service | None) -> None:
+        if old is None or new is None or old.spec.ports != new.spec.ports:
+            self._enqueue_all()
+
+    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        if old is None or new is None or old.metadata.labels != new.metadata.labels:
+            self._rebuild_soon()
+            self._enqueue_all()
+
+    def _reference_changed(self, old: ReferenceGrant | None, new: ReferenceGrant | None) -> None:
+        if old is None or new is None or old.spec != new.spec:
+            self._rebuild_soon()
+            self._enqueue_all()
+
+    def _enqueue_all(self) -> None:
+        """Conditions of routes and Gateways may have changed."""
+        if self._route_controller is not None and self._gateway_controller is not None:
+            for key in self._all_routes():
+                self._route_controller.enqueue(key)
+            for key in self._all_gateways():
+                self._gateway_controller.enqueue(key)
 
     async def _set_status(self, resource: Resource, key: Key, known: JsonObject, desired: JsonObject) -> None:
         if all(equal(known.get(field), value) for field, value in desired.items()):
@@ -208,6 +302,7 @@ class DataPlane:
 
     async def _open(self, port: int) -> "Proxy":
         from kohort.cluster.gateway.backends import Backends
+        from kohort.cluster.gateway.gateway_ports import GatewayPorts
         from kohort.cluster.gateway.metrics import RequestMetrics
         from kohort.cluster.gateway.metrics_server import MetricsServer
         from kohort.cluster.gateway.proxy import Proxy
@@ -225,6 +320,7 @@ class DataPlane:
         self._backends = Backends(services, slices, pods, self._endpoints_changed)
         proxy = Proxy(self._backends, dial=self._dial, metrics=self.request_metrics, settings=self._settings())
         await self._listen(proxy, port)
+        self._gateway_ports = GatewayPorts(proxy)
         self._metrics_server = MetricsServer(self.manager.metrics.render)
         await self._metrics_server.open(self.host)
         await self._metrics_server.publish(self.client)
@@ -253,36 +349,49 @@ class DataPlane:
 
     def _certify(self, proxy: "Proxy") -> list[str]:
         """Use the certificates that objects name; returns what is wrong with the others."""
-        from kohort.cluster.gateway.certificates import BadCertificate, pair_of, wanted
+        from kohort.cluster.gateway.certificates import wanted, wanted_by
 
         if self.secrets is None:
             return []
-        gateways = [] if self.gateways is None else self.gateways.list()
-        pairs, wrong = {}, {}
-        for host, key in wanted(self.ingresses.list(), gateways).items():
+        gateways, grants = self._gateways_by_key(), self._granted()
+        wrong: dict[Key, str] = {}
+        proxy.certificates.use(self._pairs(wanted(self.ingresses.list(), gateways.values(), grants), wrong))
+        for key, number, port in self._gateway_ports or ():
+            if port.certificates is not None and key in gateways:
+                port.certificates.use(self._pairs(wanted_by(gateways[key], grants, number), wrong))
+        if wrong != self._wrong_secrets:
+            self._wrong_secrets = wrong
+            self._enqueue_all()
+        return [f"TLS: {problem}" for problem in wrong.values()]
+
+    def _pairs(self, secrets: dict[str, Key], wrong: dict[Key, str]) -> "dict[str, Pair]":
+        """The certificates by host; what is wrong with others is added to `wrong`."""
+        from kohort.cluster.gateway.certificates import BadCertificate, pair_of
+
+        assert self.secrets is not None
+        pairs = {}
+        for host, key in secrets.items():
             try:
                 pairs[host] = pair_of(self.secrets.get(key), key)
             except BadCertificate as problem:
                 wrong[key] = str(problem)
-        proxy.certificates.use(pairs)
-        if wrong != self._wrong_secrets:
-            self._wrong_secrets = wrong
-            if self._gateway_controller is not None:
-                for key in self._all_gateways():
-                    self._gateway_controller.enqueue(key)
-        return [f"TLS: {problem}" for problem in wrong.values()]
+        return pairs
 
     def _rebuild(self) -> None:
         from kohort.cluster.gateway import httproutes, ingresses
         from kohort.cluster.gateway.route_table import RouteTable
 
-        self._gathering = None
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         if self.proxy is None:
             return
         found, problems = ingresses.routes_of(self.ingresses.list())
         if self.routes is not None:
-            more, also = httproutes.routes_of(self.routes.list(), self._gateways_by_key())
-            found, problems = found + more, problems + also
+            gateways = self._gateways_by_key()
+            tables = httproutes.routes_of(self.routes.list(), gateways, self._namespace_labels(), self._granted())
+            found, problems = found + tables.shared, problems + tables.problems
+            self._use_listener_tables(gateways, tables)
         problems += self._certify(self.proxy)
         for problem in problems:
             if problem not in self._told:
@@ -290,6 +399,18 @@ class DataPlane:
         self._told = set(problems)
         self.proxy.table = RouteTable(found).continuing(self.proxy.table)
         self._drop_unknown_services(found)
+
+    def _use_listener_tables(self, gateways: dict[Key, Gateway], tables: "RouteTables") -> None:
+        from kohort.cluster.gateway.route_table import ListenerTables, RouteTable
+
+        for key, number, port in self._gateway_ports or ():
+            listeners = gateways[key].spec.listeners if key in gateways else ()
+            here = {
+                one.hostname: RouteTable(tables.by_listener.get((key, one.name), ()))
+                for one in listeners
+                if one.port == number
+            }
+            port.routes = ListenerTables(here).continuing(port.routes)
 
     def _drop_unknown_services(self, routes: "list[Route]") -> None:
         """Series of names that routes gave, and that are neither named any more nor a Service."""

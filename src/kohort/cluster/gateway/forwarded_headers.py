@@ -19,6 +19,7 @@ latter cannot remove what the gateway needs or adds.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, NamedTuple
 
@@ -70,9 +71,8 @@ def request_headers(
     headers = end_to_end(given)
     believed = is_trusted(client.address, trusted)
     if not believed:
-        for name in {*headers}:
-            if _describes_client(name):
-                headers.popall(name, None)
+        for name in [name for name in headers if _describes_client(name)]:
+            headers.popall(name, None)
     if client.host:
         headers["Host"] = client.host
     before = ", ".join(headers.popall("X-Forwarded-For", []))
@@ -92,9 +92,10 @@ def end_to_end(given: CIMultiDictProxy[str] | CIMultiDict[str]) -> CIMultiDict[s
     if "Connection" in given:
         named = {name.strip().lower() for line in given.getall("Connection", []) for name in line.split(",")}
         dropped = _HOP_BY_HOP | (named - _NOT_REMOVABLE)
-    return CIMultiDict((name, value) for name, value in given.items() if name.lower() not in dropped)
+    return CIMultiDict([(name, value) for name, value in given.items() if name.lower() not in dropped])
 
 
+@lru_cache(maxsize=1024)
 def _describes_client(name: str) -> bool:
     plain = name.lower().replace("_", "-")
     return plain in ("forwarded", "x-real-ip", "x-scheme") or plain.startswith("x-forwarded-")

@@ -10,6 +10,7 @@ whole waits here, for a limited time.
 import asyncio
 import re
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
@@ -43,6 +44,8 @@ class ConnectionOwner(Protocol):
 
     def http2(self) -> asyncio.Protocol: ...
 
+    def server_name(self, tls: ssl.SSLObject | None) -> str: ...
+
 
 class Http1Request(ClientRequest):
     __slots__ = ("_connection", "_framed", "keep_alive", "left", "size")
@@ -65,6 +68,7 @@ class Http1Request(ClientRequest):
         self._connection = connection
         self.remote = connection.remote
         self.secure = connection.secure
+        self.server_name = connection.server_name
 
     def ready_body(self) -> bytes | None:
         return self._connection.take(self) if self.has_body else b""
@@ -84,6 +88,9 @@ class Http1Request(ClientRequest):
         if not self.keep_alive and "Connection" not in headers:
             lines.append("Connection: close")
         self._connection.hold_head(("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape"))
+
+    def flush(self) -> None:
+        self._connection.flush_head()
 
     async def write(self, part: bytes) -> None:
         if self._framed:
@@ -138,6 +145,7 @@ class Http1Connection(asyncio.Protocol):
         self._counted = False
         self.remote = ""
         self.secure = False
+        self.server_name = ""
         self.since = self._loop.time()
         """When it became idle, or when the head that is not complete began to come."""
 
@@ -158,6 +166,7 @@ class Http1Connection(asyncio.Protocol):
         self._counted = True
         tls = transport.get_extra_info("ssl_object")
         self.secure = tls is not None
+        self.server_name = self._owner.server_name(tls)
         stream: socket.socket | None = transport.get_extra_info("socket")
         if stream is not None:
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -341,9 +350,8 @@ class Http1Connection(asyncio.Protocol):
 
     def hold_head(self, head: bytes) -> None:
         self._head = head
-        self._loop.call_soon(self._flush_head)
 
-    def _flush_head(self) -> None:
+    def flush_head(self) -> None:
         head, self._head = self._head, b""
         if head and self._transport is not None:
             self._transport.write(head)

@@ -5,12 +5,13 @@ acknowledged when the backend has taken them, so a client cannot send more than 
 for the window of the client. Trailers are dropped in both directions, as those of HTTP/1.1 are.
 
 A client that resets streams as fast as it opens them makes work that is never answered; after too many of them the
-connection ends.
+connection ends, as it does after too many frames that carry nothing.
 """
 
 import asyncio
 import contextlib
 import re
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -20,9 +21,13 @@ from h2.errors import ErrorCodes
 from h2.events import (
     ConnectionTerminated,
     DataReceived,
+    PingReceived,
+    PriorityUpdated,
+    RemoteSettingsChanged,
     RequestReceived,
     StreamEnded,
     StreamReset,
+    UnknownFrameReceived,
     WindowUpdated,
 )
 from h2.exceptions import ProtocolError, StreamClosedError
@@ -35,6 +40,12 @@ from kohort.kube.log import Log
 STREAMS: Final = 128
 RESETS: Final = 200
 """Streams that a client may reset, beside as many as it let end."""
+CONTROL_FRAMES: Final = 1000
+"""Frames that ask for work and carry nothing (settings, pings, priorities, empty parts, updates of windows that nothing
+was sent for, unknown ones) within `CONTROL_SECONDS`."""
+CONTROL_SECONDS: Final = 10.0
+UPDATE_BYTES: Final = 512
+"""A client may update its windows once for so many bytes, twice for each part of an answer, once for each request."""
 HEADER_BYTES: Final = 32 * 1024
 UNREAD_BYTES: Final = 1024 * 1024
 _NAME: Final = re.compile(r":?[!#$%&'*+.^_`|~0-9a-z-]+")
@@ -54,7 +65,7 @@ class Http2Request(ClientRequest):
         self._connection = connection
         self.stream = stream
         self.old = False
-        self.remote, self.secure = connection.remote, connection.secure
+        self.remote, self.secure, self.server_name = connection.remote, connection.secure, connection.server_name
         special = {name: value for name, value in head if name.startswith(":")}
         self.method = special.get(":method", "")
         self.target = special.get(":path", "")
@@ -114,7 +125,13 @@ class Http2Request(ClientRequest):
 
 
 class Http2Connection(asyncio.Protocol):
-    def __init__(self, serve: Callable[[ClientRequest], Awaitable[None]], connections: "set[Http2Connection]") -> None:
+    def __init__(
+        self,
+        serve: Callable[[ClientRequest], Awaitable[None]],
+        connections: "set[Http2Connection]",
+        name_of: Callable[[ssl.SSLObject | None], str],
+    ) -> None:
+        self._name_of = name_of
         self._serve = serve
         self._connections = connections
         self._loop = asyncio.get_running_loop()
@@ -126,10 +143,15 @@ class Http2Connection(asyncio.Protocol):
         self._requests: dict[int, Http2Request] = {}
         self._room: asyncio.Future[None] | None = None
         self._resets = 0
+        self._control = 0
+        self._control_since = self._loop.time()
+        self._updates_due = 0
+        """Updates of windows that a client may send for what it was sent; others wake all streams for nothing."""
         self._ended = 0
         self._closing = False
         self.remote = ""
         self.secure = False
+        self.server_name = ""
         self.since = self._loop.time()
 
     # Called by the transport
@@ -139,7 +161,9 @@ class Http2Connection(asyncio.Protocol):
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self.remote = str(peer[0]) if peer else ""
-        self.secure = transport.get_extra_info("ssl_object") is not None
+        tls = transport.get_extra_info("ssl_object")
+        self.secure = tls is not None
+        self.server_name = self._name_of(tls)
         self._connections.add(self)
         self._h2.initiate_connection()
         self._flush()
@@ -157,7 +181,10 @@ class Http2Connection(asyncio.Protocol):
                     case StreamReset():
                         self._was_reset(event.stream_id or 0)
                     case WindowUpdated():
+                        self._count_window_update()
                         self._wake(event.stream_id or 0)
+                    case PingReceived() | RemoteSettingsChanged() | PriorityUpdated() | UnknownFrameReceived():
+                        self._control += 1
                     case ConnectionTerminated():
                         self._closing = True
         except ProtocolError:
@@ -168,11 +195,26 @@ class Http2Connection(asyncio.Protocol):
                 self._transport.close()
             return
         self._flush()
-        if self._resets > RESETS + self._ended:
+        if self._resets > RESETS + self._ended or self._floods():
             self._close(ErrorCodes.ENHANCE_YOUR_CALM)
         elif self._transport is not None and self._transport.get_write_buffer_size() > UNREAD_BYTES:
             # It asks (pings, settings) without ever reading an answer.
             self._transport.abort()
+
+    def _count_window_update(self) -> None:
+        if self._updates_due:
+            self._updates_due -= 1
+        else:
+            self._control += 1
+
+    def _floods(self) -> bool:
+        if self._control <= CONTROL_FRAMES:
+            return False
+        now = self._loop.time()
+        if now - self._control_since < CONTROL_SECONDS:
+            return True
+        self._control, self._control_since = 0, now
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)
@@ -223,6 +265,7 @@ class Http2Connection(asyncio.Protocol):
             self.reset(stream, ErrorCodes.REFUSED_STREAM)
             return
         self._requests[stream] = request
+        self._updates_due += 1
         request.task = self._loop.create_task(self._answer(request))
 
     def _body(self, event: DataReceived) -> None:
@@ -231,7 +274,12 @@ class Http2Connection(asyncio.Protocol):
         if request is None:
             self.acknowledge(event.stream_id or 0, size)
             return
-        request.parts.append((event.data or b"", size))
+        if not event.data:
+            # Padding only, or nothing: not the end of the body, which an empty part would be taken for.
+            self._control += 1
+            self.acknowledge(request.stream, size)
+            return
+        request.parts.append((event.data, size))
         request.wake()
 
     def _complete(self, stream: int) -> None:
@@ -297,7 +345,9 @@ class Http2Connection(asyncio.Protocol):
             try:
                 room = min(self._h2.local_flow_control_window(request.stream), self._h2.max_outbound_frame_size)
                 if room > 0:
-                    self._h2.send_data(request.stream, part[start : start + room])
+                    sent = part[start : start + room]
+                    self._h2.send_data(request.stream, sent)
+                    self._updates_due += 2 + len(sent) // UPDATE_BYTES
                     start += room
                     self._flush()
             except ProtocolError as problem:
@@ -353,11 +403,13 @@ class Http2Connection(asyncio.Protocol):
 
 
 def is_safe(head: list[tuple[str, str]]) -> bool:
-    """Whether a head can be written as lines: HTTP/2 has no line ends, so values could contain them."""
+    """Whether a head can be written as lines: HTTP/2 has no line ends, so values could contain them. A path names no
+    host, which would be another one than that of the request (RFC 9113, 8.3.1)."""
     return all(
         _NAME.fullmatch(name) is not None
         and _VALUE.fullmatch(value) is not None
         and (name != ":method" or _METHOD.fullmatch(value) is not None)
+        and (name != ":path" or value.startswith("/") or value == "*")
         for name, value in head
     )
 

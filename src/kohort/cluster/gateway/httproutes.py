@@ -1,11 +1,19 @@
-"""Routes from HTTPRoutes that are attached to a Gateway."""
+"""Routes from HTTPRoutes that are attached to a Gateway.
+
+A route attaches to listeners, and what it refers to is resolved on its own: a route with a backend that is not there is
+accepted, and requests that meet it are answered with 500.
+"""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import Final
 
 import msgspec
 
+from kohort.cluster.gateway.gateway_listeners import NO_LABELS, admits, refusal, takes_routes
+from kohort.cluster.gateway.path_changes import PathChange, Redirect, Rewrite
+from kohort.cluster.gateway.reference_grants import Referrer, is_permitted
 from kohort.cluster.gateway.route_table import (
     Backend,
     BadPattern,
@@ -14,6 +22,7 @@ from kohort.cluster.gateway.route_table import (
     PathRule,
     Pattern,
     Route,
+    Split,
 )
 from kohort.cluster.gateway.views import (
     GROUP,
@@ -24,6 +33,9 @@ from kohort.cluster.gateway.views import (
     HTTPRoute,
     Listener,
     ParentRef,
+    PathMatch,
+    PathModifier,
+    ReferenceGrant,
     RouteMatch,
     RouteRule,
     ValueMatch,
@@ -34,6 +46,16 @@ _PATHS: Final[dict[str, PathKind]] = {"Exact": "Exact", "PathPrefix": "Prefix", 
 _DURATION: Final = re.compile(r"(\d+)(h|ms|m|s)")
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _ANYWHERE: Final = ("",)
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+_HOSTNAME: Final = re.compile(r"[A-Za-z0-9._-]*")
+
+
+class AttachedListener(msgspec.Struct, frozen=True):
+    gateway: Key
+    listener: Listener
+    hosts: tuple[str, ...]
+    """For which hosts: those that both the route and the listener name."""
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -43,20 +65,27 @@ class Attachment(msgspec.Struct, frozen=True):
     accepted: bool
     reason: str
     message: str
-    hosts: tuple[str, ...] = ()
-    secure: frozenset[bool] = frozenset()
-    """By what kinds of listeners: with TLS, without."""
+    listeners: tuple[AttachedListener, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(host for one in self.listeners for host in one.hosts))
 
 
-def attachments(route: HTTPRoute, gateways: Mapping[Key, Gateway]) -> list[Attachment]:
-    return [_attachment(route, parent, gateways) for parent in route.spec.parent_refs if _is_gateway(parent)]
+def attachments(
+    route: HTTPRoute, gateways: Mapping[Key, Gateway], labels: Mapping[str, Mapping[str, str]] = NO_LABELS
+) -> list[Attachment]:
+    """`labels` are those of all namespaces."""
+    return [_attachment(route, parent, gateways, labels) for parent in route.spec.parent_refs if _is_gateway(parent)]
 
 
 def _is_gateway(parent: ParentRef) -> bool:
     return parent.kind == "Gateway" and parent.group == GROUP
 
 
-def _attachment(route: HTTPRoute, parent: ParentRef, gateways: Mapping[Key, Gateway]) -> Attachment:
+def _attachment(
+    route: HTTPRoute, parent: ParentRef, gateways: Mapping[Key, Gateway], labels: Mapping[str, Mapping[str, str]]
+) -> Attachment:
     own = route.metadata.namespace
     key = Key(parent.namespace or own, parent.name)
     gateway = gateways.get(key)
@@ -70,26 +99,21 @@ def _attachment(route: HTTPRoute, parent: ParentRef, gateways: Mapping[Key, Gate
     ]
     if not named:
         return Attachment(parent, False, "NoMatchingParent", f"Gateway {key} has no such listener")
-    allowed = [listener for listener in named if listener.open_to_all or key.namespace == own]
+    allowed = [one for one in named if takes_routes(one) and admits(one, key.namespace, own, labels)]
     if not allowed:
-        text = f"Gateway {key} takes routes of its own namespace only; set allowedRoutes.namespaces.from: All"
+        text = f"no listener of Gateway {key} takes HTTPRoutes of namespace {own}; see its allowedRoutes"
         return Attachment(parent, False, "NotAllowedByListeners", text)
-    served = [listener for listener in allowed if listener.protocol in ("HTTP", "HTTPS")]
-    hosts = _hosts(route.spec.hostnames, served)
-    if not hosts:
+    served = [one for one in allowed if refusal(gateway, one) is None]
+    found = [AttachedListener(key, one, _hosts(route.spec.hostnames, one)) for one in served]
+    found = [one for one in found if one.hosts]
+    if not found:
         return Attachment(parent, False, "NoMatchingListenerHostname", "no listener has a hostname of this route")
-    return Attachment(parent, True, "Accepted", "the route is served", hosts, frozenset(one.secure for one in served))
+    return Attachment(parent, True, "Accepted", "the route is served", tuple(found))
 
 
-def _hosts(hostnames: tuple[str, ...], listeners: Iterable[Listener]) -> tuple[str, ...]:
-    """For which hosts: those that both the route and a listener name."""
-    found: dict[str, None] = {}
-    for listener in listeners:
-        for host in hostnames or _ANYWHERE:
-            common = _intersection(host.lower(), listener.hostname.lower())
-            if common is not None:
-                found[common] = None
-    return tuple(found)
+def _hosts(hostnames: tuple[str, ...], listener: Listener) -> tuple[str, ...]:
+    found = (_intersection(host.lower(), listener.hostname.lower()) for host in hostnames or _ANYWHERE)
+    return tuple(dict.fromkeys(host for host in found if host is not None))
 
 
 def _intersection(one: str, other: str) -> str | None:
@@ -108,53 +132,111 @@ def _intersection(one: str, other: str) -> str | None:
     return None
 
 
-def routes_of(routes: Iterable[HTTPRoute], gateways: Mapping[Key, Gateway]) -> tuple[list[Route], list[str]]:
-    """The routes, and what is wrong with rules that cannot be served."""
-    found: list[Route] = []
+class RouteTables(msgspec.Struct):
+    """Routes of HTTPRoutes: those for the port that all Gateways share, and those of each listener."""
+
+    shared: list[Route] = []
+    by_listener: dict[tuple[Key, str], list[Route]] = {}
+    """By Gateway and name of the listener."""
     problems: list[str] = []
+    """What is wrong with rules that cannot be served."""
+
+
+def routes_of(
+    routes: Iterable[HTTPRoute],
+    gateways: Mapping[Key, Gateway],
+    labels: Mapping[str, Mapping[str, str]] = NO_LABELS,
+    grants: tuple[ReferenceGrant, ...] = (),
+) -> RouteTables:
+    tables = RouteTables()
     for route in routes:
-        accepted = [one for one in attachments(route, gateways) if one.accepted]
-        hosts = dict.fromkeys(host for one in accepted for host in one.hosts)
-        kinds = frozenset(kind for one in accepted for kind in one.secure)
-        if not hosts:
+        listeners = [each for one in attachments(route, gateways, labels) for each in one.listeners]
+        if not listeners:
             continue
+        hosts = tuple(dict.fromkeys(host for one in listeners for host in one.hosts))
+        kinds = {one.listener.secure for one in listeners}
+        secure = kinds.pop() if len(kinds) == 1 else None
         for number, rule in enumerate(route.spec.rules):
             try:
-                found += _routes(route, rule, number, tuple(hosts), next(iter(kinds)) if len(kinds) == 1 else None)
+                made = _Rule(route, rule, number, grants)
+                tables.shared += made.routes(hosts, secure)
+                for one in listeners:
+                    place = (one.gateway, one.listener.name)
+                    tables.by_listener.setdefault(place, []).extend(made.routes(one.hosts, None))
             except BadPattern as problem:
                 metadata = route.metadata
-                problems.append(f"HTTPRoute {metadata.namespace}/{metadata.name}: spec.rules[{number}]: {problem}")
-    return found, problems
+                text = f"HTTPRoute {metadata.namespace}/{metadata.name}: spec.rules[{number}]: {problem}"
+                tables.problems.append(text)
+    return tables
 
 
-def _routes(route: HTTPRoute, rule: RouteRule, number: int, hosts: tuple[str, ...], secure: bool | None) -> list[Route]:
-    metadata = route.metadata
-    name = f"{metadata.namespace}/{metadata.name}"
-    backends = [_backend(route, rule, ref) for ref in rule.backend_refs]
-    result = [
-        Route(
-            PathRule(_PATHS.get(match.path.type, "Prefix"), match.path.value),
-            backends,
-            host=host,
-            method=match.method,
-            headers=_patterns(match.headers, fold=True),
-            query=_patterns(match.query_params, fold=False),
-            name=name,
-            age=(metadata.creation_timestamp or "", name, number * 100 + place),
-            timeout=duration(rule.timeouts.request),
-            secure=secure,
-        )
-        for place, match in enumerate(rule.matches or (RouteMatch(),))
-        for host in hosts
-    ]
-    return _sharing_turns(result)
+class _Rule:
+    """A rule, and the turns of its backends: the weights are of all its requests together, wherever they come in."""
+
+    def __init__(self, route: HTTPRoute, rule: RouteRule, number: int, grants: tuple[ReferenceGrant, ...]) -> None:
+        self._route = route
+        self._rule = rule
+        self._number = number
+        self._split = Split(_backend(route, rule, ref, grants) for ref in rule.backend_refs)
+        self._timeout = _timeout(rule)
+
+    def routes(self, hosts: Iterable[str], secure: bool | None) -> list[Route]:
+        metadata = self._route.metadata
+        name = f"{metadata.namespace}/{metadata.name}"
+        return [
+            Route(
+                PathRule(_PATHS.get(match.path.type, "Prefix"), match.path.value),
+                self._split,
+                host=host,
+                method=match.method,
+                headers=_patterns(match.headers, fold=True),
+                query=_patterns(match.query_params, fold=False),
+                name=name,
+                age=(metadata.creation_timestamp or "", name, self._number * 100 + place),
+                timeout=self._timeout,
+                secure=secure,
+                redirect=_redirect(self._rule, match.path),
+                rewrite=_rewrite(self._rule, match.path),
+            )
+            for place, match in enumerate(self._rule.matches or (RouteMatch(),))
+            for host in hosts
+        ]
 
 
-def _sharing_turns(routes: list[Route]) -> list[Route]:
-    """The weights of a rule are of all its requests together, whichever of its matches they met."""
-    for route in routes[1:]:
-        route.split = routes[0].split
-    return routes
+def _timeout(rule: RouteRule) -> float | None:
+    """The shorter of the two: for the whole request, and for a request to a backend."""
+    found = (duration(rule.timeouts.request), duration(rule.timeouts.backend_request))
+    return min((one for one in found if one is not None), default=None)
+
+
+def _redirect(rule: RouteRule, path: PathMatch) -> Redirect | None:
+    for one in rule.filters:
+        if (found := one.request_redirect) is not None:
+            _check_hostname(found.hostname)
+            return Redirect(found.status_code, found.scheme, found.hostname, found.port, _path_change(found.path, path))
+    return None
+
+
+def _rewrite(rule: RouteRule, path: PathMatch) -> Rewrite | None:
+    for one in rule.filters:
+        if (found := one.url_rewrite) is not None:
+            _check_hostname(found.hostname)
+            return Rewrite(found.hostname, _path_change(found.path, path))
+    return None
+
+
+def _check_hostname(text: str) -> None:
+    """It becomes part of a header."""
+    if _HOSTNAME.fullmatch(text) is None:
+        raise BadPattern(f"{text!r} is not a hostname")
+
+
+def _path_change(modifier: PathModifier | None, path: PathMatch) -> PathChange | None:
+    if modifier is None:
+        return None
+    if modifier.type == "ReplaceFullPath":
+        return PathChange(full=modifier.replace_full_path or "/")
+    return PathChange(prefix=modifier.replace_prefix_match or "/", matched=path.value)
 
 
 def _patterns(matches: Iterable[ValueMatch], *, fold: bool) -> dict[str, Pattern]:
@@ -166,27 +248,84 @@ def _patterns(matches: Iterable[ValueMatch], *, fold: bool) -> dict[str, Pattern
     return result
 
 
-def _backend(route: HTTPRoute, rule: RouteRule, ref: BackendRef) -> Backend:
+class Unresolved(Enum):
+    """Reasons of the condition ResolvedRefs of a route, as the Gateway API names them."""
+
+    KIND = "InvalidKind"
+    NOT_PERMITTED = "RefNotPermitted"
+    NOT_FOUND = "BackendNotFound"
+
+
+class UnresolvedRef(msgspec.Struct, frozen=True):
+    reason: Unresolved
+    message: str
+
+
+def _invalid(route: HTTPRoute, ref: BackendRef, grants: Iterable[ReferenceGrant]) -> UnresolvedRef | None:
+    """What is wrong with a reference as such, whatever exists."""
     own = route.metadata.namespace
-    problem = ""
     if ref.kind != "Service" or ref.group:
-        problem = f"backendRef {ref.name} is a {ref.kind}; only Services are served"
-    elif ref.namespace is not None and ref.namespace != own:
-        problem = f"backendRef {ref.name} is in another namespace; that is not served"
-    elif ref.port is None:
+        return UnresolvedRef(Unresolved.KIND, f"backendRef {ref.name} is a {ref.kind}; only Services are served")
+    target = Key(ref.namespace or own, ref.name)
+    if not is_permitted(Referrer("HTTPRoute", own), "Service", target, grants):
+        text = f"backendRef {ref.name} is in namespace {target.namespace}, which has no ReferenceGrant for it"
+        return UnresolvedRef(Unresolved.NOT_PERMITTED, text)
+    return None
+
+
+def unresolved(
+    route: HTTPRoute, grants: Iterable[ReferenceGrant], ports_of: Callable[[Key], tuple[int, ...] | None]
+) -> UnresolvedRef | None:
+    """The first reference of a route that leads nowhere; `ports_of` says which ports a Service has, if it exists."""
+    known = tuple(grants)
+    for ref in (ref for rule in route.spec.rules for ref in rule.backend_refs):
+        if (found := _invalid(route, ref, known)) is not None:
+            return found
+        key = Key(ref.namespace or route.metadata.namespace, ref.name)
+        ports = ports_of(key)
+        if ports is None:
+            return UnresolvedRef(Unresolved.NOT_FOUND, f"backendRef {ref.name}: there is no Service {key}")
+        if ref.port not in ports:
+            text = f"backendRef {ref.name}: Service {key} has no port {ref.port}; it has {', '.join(map(str, ports))}"
+            return UnresolvedRef(Unresolved.NOT_FOUND, text)
+    return None
+
+
+def _backend(route: HTTPRoute, rule: RouteRule, ref: BackendRef, grants: Iterable[ReferenceGrant]) -> Backend:
+    invalid = _invalid(route, ref, grants)
+    problem = "" if invalid is None else invalid.message
+    if invalid is None and ref.port is None:
         problem = f"backendRef {ref.name} has no port"
-    for one in (*rule.filters, *ref.filters):
-        if one.request_header_modifier is None and one.response_header_modifier is None:
+    for one in rule.filters:
+        if not one.served:
             problem = f"filter {one.type} is not served"
+    for one in ref.filters:
+        if not one.changes_headers:
+            problem = f"filter {one.type} of a backendRef is not served"
+    for one in (*rule.filters, *ref.filters):
+        if (wrong := _wrong_header(one)) is not None:
+            problem = f"filter {one.type} has a header that is not valid: {wrong!r}"
     return Backend(
-        own,
+        ref.namespace or route.metadata.namespace,
         ref.name,
         ref.port or 0,
         ref.weight,
         request=_change(rule.filters, ref.filters, response=False),
         response=_change(rule.filters, ref.filters, response=True),
         problem=problem,
+        missing_status=500,
     )
+
+
+def _wrong_header(one: Filter) -> str | None:
+    """A name or value that would not be one header line: definitions allow any text."""
+    for change in (one.request_header_modifier, one.response_header_modifier):
+        for header in () if change is None else (*change.set, *change.add):
+            if _NAME.fullmatch(header.name) is None:
+                return header.name
+            if _VALUE.fullmatch(header.value) is None:
+                return header.value
+    return None
 
 
 def _change(*levels: tuple[Filter, ...], response: bool) -> HeaderChange:

@@ -9,13 +9,14 @@ from typing import Final
 
 from kohort.cluster.gateway.route_table import Backend, BadPattern, Canary, PathKind, PathRule, Pattern, Route
 from kohort.objects.networking import Ingress, IngressBackend, IngressPath
+from kohort.rules import nginx_annotations
+from kohort.rules.nginx_annotations import PREFIX
 
-NGINX: Final = "nginx.ingress.kubernetes.io/"
 _KINDS: Final[dict[str, PathKind]] = {"Exact": "Exact", "Prefix": "Prefix", "ImplementationSpecific": "Prefix"}
 
 
 def is_canary(ingress: Ingress) -> bool:
-    return ingress.metadata.annotations.get(f"{NGINX}canary", "").lower() == "true"
+    return ingress.metadata.annotations.get(f"{PREFIX}{nginx_annotations.CANARY}", "").lower() == "true"
 
 
 def routes_of(ingresses: Iterable[Ingress]) -> tuple[list[Route], list[str]]:
@@ -57,7 +58,7 @@ def _paths(ingress: Ingress) -> Iterable[tuple[str, IngressPath]]:
 
 
 def _kind(ingress: Ingress, path: IngressPath) -> PathKind:
-    if path.path_type != "Exact" and ingress.metadata.annotations.get(f"{NGINX}use-regex") == "true":
+    if path.path_type != "Exact" and ingress.metadata.annotations.get(f"{PREFIX}use-regex") == "true":
         return "Regex"
     return _KINDS.get(path.path_type, "Prefix")
 
@@ -79,7 +80,7 @@ def _route(ingress: Ingress, host: str, path: IngressPath, place: int, problems:
     except BadPattern as problem:
         problems.append(f"Ingress {_name(ingress)}: path {problem}")
         return None
-    timeout = ingress.metadata.annotations.get(f"{NGINX}proxy-read-timeout", "")
+    timeout = ingress.metadata.annotations.get(f"{PREFIX}proxy-read-timeout", "")
     return Route(
         rule,
         (backend,),
@@ -94,22 +95,24 @@ def _attach(canary: Ingress, path: IngressPath, route: Route, problems: list[str
     backend = _backend(canary, path.backend)
     if backend is None or route.canary is not None:
         return
-    said = {key.removeprefix(NGINX): text for key, text in canary.metadata.annotations.items() if key.startswith(NGINX)}
-    value = said.get("canary-by-header-value")
-    pattern = said.get("canary-by-header-pattern")
+    said = {
+        key.removeprefix(PREFIX): text for key, text in canary.metadata.annotations.items() if key.startswith(PREFIX)
+    }
+    value = said.get(nginx_annotations.HEADER_VALUE)
+    pattern = said.get(nginx_annotations.HEADER_PATTERN)
     try:
         wanted = Pattern(value) if value else Pattern(pattern, regular=True) if pattern else None
     except BadPattern as problem:
-        problems.append(f"Ingress {_name(canary)}: canary-by-header-pattern {problem}")
+        problems.append(f"Ingress {_name(canary)}: {nginx_annotations.HEADER_PATTERN} {problem}")
         return
     route.canary = Canary(
         backend,
         route.split.backends[0],
-        header=said.get("canary-by-header", ""),
+        header=said.get(nginx_annotations.HEADER, ""),
         header_value=wanted,
-        cookie=said.get("canary-by-cookie", ""),
-        weight=_number(said.get("canary-weight"), 0),
-        total=_number(said.get("canary-weight-total"), 100),
+        cookie=said.get(nginx_annotations.COOKIE, ""),
+        weight=_number(said.get(nginx_annotations.WEIGHT), 0),
+        total=_number(said.get(nginx_annotations.WEIGHT_TOTAL), 100),
     )
 
 

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from kohort.kube.fast_counters import Count, Families
 from kohort.kube.resources import Key
+from kohort.rules import gateway_metrics
 
 CLIENT_GONE: Final = 499
 CUT_OFF: Final = 502
@@ -64,22 +65,22 @@ class RequestMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         families = Families()
         self.requests = families.counter(
-            "kohort_gateway_requests_total", "Requests answered, by pod and status", *LABELS, "code"
+            gateway_metrics.REQUESTS, "Requests answered, by pod and status", *LABELS, "code"
         )
         self.first_byte = families.histogram(
-            "kohort_gateway_first_byte_seconds",
+            gateway_metrics.FIRST_BYTE,
             "From the head of a request to the first byte of the answer's body",
             *LABELS,
             bounds=BOUNDS,
         )
         self.duration = families.histogram(
-            "kohort_gateway_request_seconds",
+            gateway_metrics.DURATION,
             "From the head of a request to the end of its answer",
             *LABELS,
             bounds=BOUNDS,
         )
         self.in_flight = families.gauge(
-            "kohort_gateway_requests_in_flight", "Requests that a pod has not yet answered to the end", *LABELS
+            gateway_metrics.IN_FLIGHT, "Requests that a pod has not yet answered to the end", *LABELS
         )
         registry.register(families)
         self._series: dict[Key, dict[str, PodSeries]] = {}

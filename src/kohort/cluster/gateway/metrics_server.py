@@ -14,10 +14,8 @@ from aiohttp import web
 from kohort.kube.client import Client
 from kohort.kube.errors import AlreadyExists
 from kohort.kube.resources import CONFIG_MAPS, NAMESPACES
+from kohort.rules.gateway_metrics import ADDRESS_KEY, CONFIG_MAP, NAMESPACE
 
-NAMESPACE: Final = "kohort-system"
-CONFIG_MAP: Final = "kohort-gateway"
-ADDRESS_KEY: Final = "metricsAddress"
 PATH: Final = "/metrics"
 FIELD_MANAGER: Final = "kohort-gateway"
 _CONTENT: Final = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}

@@ -8,6 +8,7 @@ arrives token by token, and a long answer takes no memory here.
 |---------------------------------------------------|--------|---------------------------------------------------|
 | the target or the Host header is not valid        | 400    |                                                   |
 | no route                                          | 404    |                                                   |
+| the host belongs to another listener (TLS)        | 421    |                                                   |
 | the route cannot be served as written             | 500    |                                                   |
 | no Service, or no endpoint that takes requests    | 503    |                                                   |
 | no connection to an endpoint                      | 502    | the next endpoint, up to 3: nothing was sent yet  |
@@ -19,12 +20,10 @@ arrives token by token, and a long answer takes no memory here.
 """
 
 import asyncio
-import ssl
 from typing import Final
 from urllib.parse import parse_qsl
 
 import msgspec
-from aiohttp import web
 from multidict import CIMultiDict
 
 from kohort.cluster.gateway.aiohttp_connection import AiohttpRequest, WebSocketClient, tunnel
@@ -43,12 +42,13 @@ from kohort.cluster.gateway.backend_client import (
 from kohort.cluster.gateway.backends import Address, Backends, Dial
 from kohort.cluster.gateway.certificates import Certificates
 from kohort.cluster.gateway.client_request import ClientRequest, RefusedRequest, change_headers
-from kohort.cluster.gateway.forwarded_headers import Client, Network, end_to_end, is_trusted, request_headers
+from kohort.cluster.gateway.forwarded_headers import Client, Network, end_to_end, request_headers
 from kohort.cluster.gateway.http1_connection import Http1Connection
-from kohort.cluster.gateway.http2_connection import Http2Connection
+from kohort.cluster.gateway.listening_port import ConnectionLimit, ListeningPort
 from kohort.cluster.gateway.metrics import CLIENT_GONE, CUT_OFF, PodSeries, RequestMetrics
+from kohort.cluster.gateway.path_changes import Redirect, changed_target, location
 from kohort.cluster.gateway.request_target import BadTarget, Target, read_target
-from kohort.cluster.gateway.route_table import Backend, Facts, Route, RouteTable
+from kohort.cluster.gateway.route_table import Backend, Facts, MisdirectedRequest, Route, RouteTable
 from kohort.kube.log import Log
 from kohort.kube.resources import Key
 from kohort.kube.tasks import cancel_all
@@ -58,7 +58,6 @@ _log = Log(module="kohort.cluster.gateway")
 ATTEMPTS: Final = 3
 READ_SECONDS: Final = 600.0
 """Between two parts of an answer; models think long."""
-STOP_SECONDS: Final = 5.0
 IDLE_SECONDS: Final = 75.0
 """After which a connection without a request is closed, or one whose request does not arrive."""
 _SWEEP_SECONDS: Final = 5.0
@@ -121,131 +120,128 @@ class Proxy:
         settings: Settings = DEFAULT_SETTINGS,
     ) -> None:
         self._settings = settings
-        self.table = RouteTable()
-        """Where requests go from now on; replaced as a whole."""
-        self.port = 0
-        self.tls_port = 0
-        """0 while nothing is served with TLS."""
+        self._limit = ConnectionLimit(settings.connections_per_client, settings.trusted_proxies)
         self.certificates = Certificates()
-        self.connections: set[Http1Connection] = set()
-        self._http2_connections: set[Http2Connection] = set()
+        """For the shared port with TLS."""
+        self._plain = ListeningPort(self.serve, self._limit)
+        self._tls = ListeningPort(self.serve, self._limit, self.certificates)
+        self._more: set[ListeningPort] = set()
         self._backends = backends
         self._dial = dial
         self._metrics = metrics
-        self._servers: list[asyncio.Server] = []
         self._pool = BackendPool()
         self._websockets = WebSocketClient()
-        self._per_client: dict[str, int] = {}
         self._sweeper: asyncio.TimerHandle | None = None
-        self._aiohttp = web.Server(self._handle, handler_cancellation=True, access_log=None)
+
+    @property
+    def port(self) -> int:
+        """The port that all objects share."""
+        return self._plain.port
+
+    @property
+    def tls_port(self) -> int:
+        """0 while nothing is served with TLS."""
+        return self._tls.port
+
+    @property
+    def table(self) -> RouteTable:
+        """Where requests to the shared ports go from now on; replaced as a whole."""
+        assert isinstance(self._plain.routes, RouteTable)
+        return self._plain.routes
+
+    @table.setter
+    def table(self, table: RouteTable) -> None:
+        self._plain.routes = self._tls.routes = table
+
+    @property
+    def connections(self) -> set[Http1Connection]:
+        return self._plain.connections
 
     async def open(self, host: str, port: int) -> None:
-        self.port = await self._listen(host, port, None)
+        await self._plain.open(host, port)
         self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
 
     async def open_tls(self, host: str, port: int) -> None:
         """Beside the other port; which certificates are shown is said any time."""
-        self.tls_port = await self._listen(host, port, self.certificates.context)
+        await self._tls.open(host, port)
 
-    async def _listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
-        def connection() -> Http1Connection:
-            return Http1Connection(self, self._admitted, self._released)
+    async def open_listener(self, host: str, port: int, *, secure: bool) -> ListeningPort:
+        """A port of a Gateway of its own. Raises OSError."""
+        one = ListeningPort(self.serve, self._limit, Certificates() if secure else None)
+        await one.open(host, port)
+        self._more.add(one)
+        return one
 
-        server = await asyncio.get_running_loop().create_server(connection, host, port, ssl=tls, backlog=1024)
-        self._servers.append(server)
-        return int(server.sockets[0].getsockname()[1])
+    def close_listener(self, port: ListeningPort) -> None:
+        """Requests in flight end as they would have otherwise."""
+        port.stop_listening()
 
     async def close(self) -> None:
         """No new requests; those in flight have five seconds to end."""
-        servers, self._servers = self._servers, []
-        for server in servers:
-            server.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
-        open_connections: list[Http1Connection | Http2Connection] = [*self.connections, *self._http2_connections]
-        for connection in open_connections:
-            connection.close()
-        ending = [asyncio.ensure_future(connection.ended()) for connection in open_connections]
-        if ending:
-            await asyncio.wait(ending, timeout=STOP_SECONDS)
-            await cancel_all(*ending)
-        await self._aiohttp.shutdown(STOP_SECONDS)
-        for connection in open_connections:
-            connection.abort()
+        await asyncio.gather(*(port.close() for port in self._ports()))
+        self._more.clear()
         self._pool.close()
         await self._websockets.close()
 
-    # Connections
-
-    def fallback(self) -> asyncio.Protocol:
-        """What reads requests that are not simple."""
-        return self._aiohttp()
-
-    def http2(self) -> asyncio.Protocol:
-        return Http2Connection(self.serve, self._http2_connections)
-
-    def _admitted(self, address: str) -> bool:
-        count = self._per_client.get(address, 0)
-        limit = self._settings.connections_per_client
-        if count >= limit and not is_trusted(address, self._settings.trusted_proxies):
-            return False
-        self._per_client[address] = count + 1
-        return True
-
-    def _released(self, address: str) -> None:
-        left = self._per_client.get(address, 1) - 1
-        if left > 0:
-            self._per_client[address] = left
-        else:
-            self._per_client.pop(address, None)
+    def _ports(self) -> list[ListeningPort]:
+        return [self._plain, self._tls, *self._more]
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
-        before = loop.time() - IDLE_SECONDS
-        open_connections: list[Http1Connection | Http2Connection] = [*self.connections, *self._http2_connections]
-        for connection in open_connections:
-            if connection.idle and connection.since < before:
-                connection.close()
+        for port in self._ports():
+            port.close_idle(loop.time() - IDLE_SECONDS)
+            if port.ended:
+                self._more.discard(port)
         self._sweeper = loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     # One request
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        incoming = AiohttpRequest(request)
-        await self.serve(incoming)
-        assert incoming.response is not None
-        return incoming.response
-
-    async def serve(self, request: ClientRequest) -> None:
+    async def serve(self, request: ClientRequest, port: ListeningPort) -> None:
         observation = Observation(self._metrics)
         status = CLIENT_GONE
         try:
             try:
-                status = await self._forward(request, observation)
+                status = await self._forward(request, port, observation)
             except RefusedRequest as refused:
                 await request.refuse(refused)
                 status = refused.status
         finally:
             observation.end(status)
 
-    async def _forward(self, request: ClientRequest, observation: Observation) -> int:
+    async def _forward(self, request: ClientRequest, port: ListeningPort, observation: Observation) -> int:
         """Returns the status that is counted."""
         merge = self._settings.merge_slashes
         target = read_target(request.target, request.hosts, old=request.old, merge_slashes=merge)
         if isinstance(target, BadTarget):
             raise RefusedRequest(400, target.value, close=True)
-        facts = facts_of(request, target)
-        route = self.table.find(facts)
+        if port.routes.uses_details:
+            facts = facts_of(request, target)
+        else:
+            facts = Facts(
+                target.host, target.path, request.method, secure=request.secure, server_name=request.server_name
+            )
+        try:
+            route = port.routes.find(facts)
+        except MisdirectedRequest as problem:
+            raise RefusedRequest(421, str(problem)) from None
         if route is None:
             text = f"no Ingress or HTTPRoute has a rule for host {facts.host!r}, path {facts.path!r}"
             raise RefusedRequest(404, text)
+        if route.redirect is not None:
+            return await _redirect(request, route.redirect, target, port.port)
         backend = route.choose(facts)
         if backend is None:
-            raise RefusedRequest(503, f"route {route.name} has no backend with a weight")
+            raise RefusedRequest(500, f"route {route.name} has no backend with a weight")
         observation.service = Key(backend.namespace, backend.service)
         client = Client(request.remote, request.secure, target.authority)
         headers = request_headers(request.headers, client, self._settings.trusted_proxies)
+        if (rewrite := route.rewrite) is not None:
+            target = target._replace(forwarded=changed_target(target, rewrite.path))
+            if rewrite.host:
+                headers["Host"] = rewrite.host
         change_headers(headers, backend.request)
         addresses = self._addresses(route, backend)
         if isinstance(request, AiohttpRequest) and request.is_websocket:
@@ -268,12 +264,23 @@ class Proxy:
         found = self._backends.of(Key(backend.namespace, backend.service), backend.port)
         where = f"Service {backend.namespace}/{backend.service}"
         if found is None:
-            raise RefusedRequest(503, f"there is no {where} with port {backend.port} (route {route.name})")
+            raise RefusedRequest(
+                backend.missing_status, f"there is no {where} with port {backend.port} (route {route.name})"
+            )
         if not found:
             raise RefusedRequest(503, f"{where} has no ready endpoint (route {route.name})")
         if self._dial is None:
             return found[:ATTEMPTS]
         return [Address(*self._dial(each.host, each.port), each.pod) for each in found[:ATTEMPTS]]
+
+
+async def _redirect(request: ClientRequest, redirect: Redirect, target: Target, port: int) -> int:
+    where = location(redirect, target, secure=request.secure, port=port)
+    await request.begin(
+        redirect.status, "", CIMultiDict({"Server": "kohort", "Location": where, "Content-Length": "0"}), bodiless=True
+    )
+    await request.end()
+    return redirect.status
 
 
 def facts_of(request: ClientRequest, target: Target) -> Facts:
@@ -287,7 +294,7 @@ def facts_of(request: ClientRequest, target: Target) -> Facts:
         for key, value in parse_qsl(text, keep_blank_values=True):
             query.setdefault(key, value)
     cookies = _cookies(headers["cookie"]) if "cookie" in headers else {}
-    return Facts(target.host, target.path, request.method, headers, query, cookies, request.secure)
+    return Facts(target.host, target.path, request.method, headers, query, cookies, request.secure, request.server_name)
 
 
 def _cookies(text: str) -> dict[str, str]:
@@ -405,7 +412,13 @@ async def _pass_on(
         headers.popall("Content-Length", None)
     await request.begin(head.status, head.reason, headers, bodiless=bodiless)
     try:
-        while part := await connection.read():
+        while True:
+            part = connection.read_now()
+            if part is None:
+                request.flush()
+                part = await connection.read()
+            if not part:
+                break
             observation.first_byte()
             await request.write(part)
     except BackendError as problem:

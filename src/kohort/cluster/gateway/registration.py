@@ -5,14 +5,25 @@ import os
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from kohort.cluster.gateway.crd import definitions, gateway_class
 from kohort.cluster.gateway.data_plane import DataPlane
-from kohort.cluster.gateway.views import GATEWAY_CLASSES
+from kohort.cluster.gateway.status_writer import class_status
+from kohort.cluster.gateway.views import (
+    GATEWAY_CLASSES,
+    GROUP,
+    REFERENCE_GRANTS,
+    REFERENCE_GRANTS_V1BETA1,
+    GatewayClass,
+)
+from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.errors import AlreadyExists
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from kohort.objects.json_types import JsonObject
 
 if TYPE_CHECKING:
     from kohort.cluster.gateway.backends import Dial
@@ -26,6 +37,7 @@ MERGE_SLASHES: Final = "KOHORT_GATEWAY_MERGE_SLASHES"
 CONNECTIONS: Final = "KOHORT_GATEWAY_CONNECTIONS_PER_CLIENT"
 _CONNECTIONS: Final = 2048
 _ESTABLISHED_SECONDS: Final = 10.0
+_GRANTS: Final = f"referencegrants.{GROUP}"
 
 
 def register(
@@ -62,7 +74,7 @@ def register(
 
     async def prepare() -> None:
         if await install_definitions(manager.client):
-            plane.serve_gateway_api()
+            plane.serve_gateway_api(await _served_grants(manager.client))
         else:
             _log.warning("the Gateway API of this cluster has no version v1; only Ingresses are served")
 
@@ -100,8 +112,7 @@ async def install_definitions(client: Client) -> bool:
         name = definition["metadata"]["name"]
         existing = await client.find(CUSTOM_RESOURCE_DEFINITIONS, name)
         if existing is not None:
-            versions = existing["spec"]["versions"]
-            if not any(version["name"] == "v1" and version["served"] for version in versions):
+            if name != _GRANTS and not _serves(existing, "v1"):
                 return False
             continue
         await _create(client, CUSTOM_RESOURCE_DEFINITIONS, definition)
@@ -110,8 +121,28 @@ async def install_definitions(client: Client) -> bool:
         for name in created:
             await _wait_established(client, name)
     if created:
-        await _create(client, GATEWAY_CLASSES, gateway_class())
+        await _create_class(client)
     return True
+
+
+async def _create_class(client: Client) -> None:
+    """The class is accepted from the beginning: the gateway itself is started by the first object that needs it."""
+    try:
+        made = await client.create(GATEWAY_CLASSES, gateway_class())
+    except AlreadyExists:
+        return
+    status = class_status(msgspec.convert(made, GatewayClass), clock.timestamp())
+    await client.patch(GATEWAY_CLASSES, made["metadata"]["name"], "", {"status": status}, subresource="status")
+
+
+def _serves(definition: JsonObject, name: str) -> bool:
+    return any(version["name"] == name and version["served"] for version in definition["spec"]["versions"])
+
+
+async def _served_grants(client: Client) -> Resource:
+    """ReferenceGrants in version v1; official definitions before Gateway API 1.5 have v1beta1 only."""
+    existing = await client.find(CUSTOM_RESOURCE_DEFINITIONS, _GRANTS)
+    return REFERENCE_GRANTS if existing is None or _serves(existing, "v1") else REFERENCE_GRANTS_V1BETA1
 
 
 async def _create(client: Client, resource: Resource, obj: dict[str, object]) -> None:

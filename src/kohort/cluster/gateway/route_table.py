@@ -15,12 +15,12 @@ Regular expressions are RE2: a pattern of a user can be wrong, but never slow.
 
 import random
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import msgspec
 import re2
 
-from kohort.objects.json_types import Json
+from kohort.cluster.gateway.path_changes import Redirect, Rewrite
 
 BATCH: Final = 20
 """Turns that are shuffled together."""
@@ -39,6 +39,8 @@ class Facts(msgspec.Struct, frozen=True):
     query: Mapping[str, str] = {}
     cookies: Mapping[str, str] = {}
     secure: bool = False
+    server_name: str = ""
+    """The name that the client asked for when it opened its TLS connection."""
 
 
 class Pattern:
@@ -48,7 +50,7 @@ class Pattern:
 
     def __init__(self, text: str, *, regular: bool = False) -> None:
         self._text = text
-        self._compiled: Json = compiled(text) if regular else None
+        self._compiled = compiled(text) if regular else None
 
     def matches(self, value: str | None) -> bool:
         if value is None:
@@ -60,13 +62,21 @@ class BadPattern(ValueError):
     pass
 
 
-def compiled(text: str) -> Json:
+class Regex(Protocol):
+    """A compiled pattern of RE2, whose cost grows with the length of the text alone."""
+
+    def match(self, text: str, /) -> object | None: ...
+    def fullmatch(self, text: str, /) -> object | None: ...
+
+
+def compiled(text: str) -> Regex:
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(text, options)
+        found: Regex = re2.compile(text, options)
     except re2.error as problem:
         raise BadPattern(f"{text!r} is not a regular expression: {problem}") from None
+    return found
 
 
 class PathRule:
@@ -76,7 +86,7 @@ class PathRule:
         self.kind = kind
         self.value = value
         self._under = value.rstrip("/") + "/"
-        self._compiled: Json = compiled(value) if kind == "Regex" else None
+        self._compiled = compiled(value) if kind == "Regex" else None
 
     def matches(self, path: str) -> bool:
         """A prefix counts in whole elements: `/a` is a prefix of `/a/b`, not of `/ab`."""
@@ -84,7 +94,7 @@ class PathRule:
             return path == self.value
         if self.kind == "Prefix":
             return path.startswith(self._under) or path == self._under[:-1]
-        return self._compiled.match(path) is not None
+        return self._compiled is not None and self._compiled.match(path) is not None
 
     @property
     def order(self) -> tuple[int, int]:
@@ -110,6 +120,8 @@ class Backend(msgspec.Struct, frozen=True):
     request: HeaderChange = NO_CHANGE
     response: HeaderChange = NO_CHANGE
     problem: str = ""
+    missing_status: int = 503
+    """The answer while there is no such Service."""
 
 
 class Split:
@@ -200,12 +212,15 @@ def _always(value: str | None) -> bool | None:
 
 
 class Route:
-    __slots__ = ("canary", "headers", "host", "method", "name", "order", "path", "query", "secure", "split", "timeout")
+    __slots__ = (
+        *("canary", "headers", "host", "method", "name", "order", "path", "query", "redirect", "rewrite", "secure"),
+        *("split", "timeout"),
+    )
 
     def __init__(
         self,
         path: PathRule,
-        backends: Iterable[Backend],
+        backends: "Iterable[Backend] | Split",
         *,
         host: str = "",
         method: str = "",
@@ -215,15 +230,19 @@ class Route:
         age: tuple[str, str, int] = ("", "", 0),
         timeout: float | None = None,
         secure: bool | None = None,
+        redirect: Redirect | None = None,
+        rewrite: Rewrite | None = None,
     ) -> None:
         """`secure`: only over TLS, or only without; None is both."""
         self.secure = secure
+        self.redirect = redirect
+        self.rewrite = rewrite
         self.host = host.lower()
         self.path = path
         self.method = method
         self.headers = headers or {}
         self.query = query or {}
-        self.split = Split(backends)
+        self.split = backends if isinstance(backends, Split) else Split(backends)
         self.canary: Canary | None = None
         self.name = name
         self.timeout = timeout
@@ -246,6 +265,11 @@ class Route:
     def backends(self) -> tuple[Backend, ...]:
         return self.split.backends if self.canary is None else (*self.split.backends, self.canary.backend)
 
+    @property
+    def uses_details(self) -> bool:
+        """Whether more than host, path and method decides."""
+        return bool(self.headers or self.query or self.canary is not None)
+
     def continue_turns(self, before: "Route") -> None:
         if self.split.backends == before.split.backends:
             self.split = before.split
@@ -261,6 +285,10 @@ class Route:
         return self.split.next()
 
 
+class MisdirectedRequest(Exception):
+    """The host of a request belongs to another listener than the name that its connection was opened for."""
+
+
 class RouteTable:
     def __init__(self, routes: Iterable[Route] = ()) -> None:
         self._exact: dict[str, list[Route]] = {}
@@ -269,6 +297,8 @@ class RouteTable:
         for route in sorted(routes, key=lambda route: route.order):
             self._bucket(route.host).append(route)
         self._suffixes = sorted(self._wild, key=len, reverse=True)
+        self.uses_details = any(route.uses_details for route in self)
+        """Whether a route looks at headers, the query or cookies: most do not, and reading them costs time."""
 
     def _bucket(self, host: str) -> list[Route]:
         if not host or host == "*":
@@ -307,3 +337,39 @@ class RouteTable:
 
     def __len__(self) -> int:
         return len(self._any) + sum(map(len, (*self._exact.values(), *self._wild.values())))
+
+
+class ListenerTables:
+    """The tables of the listeners that share a port.
+
+    A request belongs to the listener with the most specific hostname that fits, and meets only routes of that one. A
+    client may use an open TLS connection for other hosts than it was opened for (HTTP/2); if such a host belongs to
+    another listener, the request is refused, so that it is sent again on a connection of its own.
+    """
+
+    def __init__(self, tables: Mapping[str, RouteTable] | None = None) -> None:
+        """By hostname of the listener, which may begin with `*.`; '' is any."""
+        self._tables = {hostname.lower(): table for hostname, table in (tables or {}).items()}
+        self._wild = sorted((name for name in self._tables if name.startswith("*.")), key=len, reverse=True)
+        self.uses_details = any(table.uses_details for table in self._tables.values())
+
+    def find(self, facts: Facts) -> Route | None:
+        hostname = self._listener(facts.host)
+        if facts.server_name and self._listener(facts.server_name) != hostname:
+            raise MisdirectedRequest(f"host {facts.host!r} is not served on a connection for {facts.server_name!r}")
+        return None if hostname is None else self._tables[hostname].find(facts)
+
+    def _listener(self, host: str) -> str | None:
+        if host in self._tables:
+            return host
+        for name in self._wild:
+            if host.endswith(name[1:]) and len(host) >= len(name):
+                return name
+        return "" if "" in self._tables else None
+
+    def continuing(self, before: "RouteTable | ListenerTables") -> "ListenerTables":
+        if isinstance(before, ListenerTables):
+            for hostname, table in self._tables.items():
+                if (old := before._tables.get(hostname)) is not None:
+                    table.continuing(old)
+        return self

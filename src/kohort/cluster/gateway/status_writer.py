@@ -1,13 +1,24 @@
 """The status of Ingresses, Gateways and HTTPRoutes: addresses and conditions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
-from kohort.cluster.gateway.httproutes import Attachment, attachments
-from kohort.cluster.gateway.views import CONTROLLER, GROUP, Gateway, GatewayClass, HTTPRoute, Listener
+from kohort.cluster.gateway.gateway_listeners import NO_LABELS, refusal, takes_routes
+from kohort.cluster.gateway.gateway_listeners import unresolved as unresolved_listener
+from kohort.cluster.gateway.httproutes import Attachment, UnresolvedRef, attachments
+from kohort.cluster.gateway.httproutes import unresolved as unresolved_backend
+from kohort.cluster.gateway.views import (
+    CONTROLLER,
+    GROUP,
+    Gateway,
+    GatewayClass,
+    HTTPRoute,
+    Listener,
+    ReferenceGrant,
+)
 from kohort.kube.resources import Key
 from kohort.objects.json_types import JsonObject
 
@@ -36,6 +47,11 @@ def gateway_port(status: JsonObject, host: str, *, secure: bool = False) -> int:
         if address.get("type") == ADDRESS_TYPE and text.startswith(start) and text.removeprefix(start).isdigit():
             return int(text.removeprefix(start))
     return 0
+
+
+def gateway_address(status: JsonObject) -> str:
+    """The address that a Gateway had before."""
+    return next((str(one.get("value")) for one in status.get("addresses") or () if one.get("type") == "IPAddress"), "")
 
 
 def condition(
@@ -69,88 +85,122 @@ class Served(msgspec.Struct, frozen=True):
     tls_port: int = 0
     wrong: Mapping[Key, str] = MappingProxyType({})
     """By Secret: what is wrong with it."""
+    own_address: str = ""
+    """Of the Gateway alone, where `own_ports` are open."""
+    own_ports: frozenset[int] = frozenset()
 
-    def url(self, listener: Listener | None = None) -> str:
-        secure = listener is not None and listener.secure
+    def url(self, listener: Listener) -> str:
+        scheme = "https" if listener.secure else "http"
+        if listener.port in self.own_ports:
+            return f"{scheme}://{self.own_address}:{listener.port}"
+        return self.shared_url(secure=listener.secure)
+
+    def shared_url(self, *, secure: bool) -> str:
         return f"https://{self.host}:{self.tls_port}" if secure else f"http://{self.host}:{self.port}"
 
 
-def gateway_status(gateway: Gateway, routes: Iterable[HTTPRoute], served: Served, now: str) -> JsonObject:
+class Routing(msgspec.Struct, frozen=True):
+    """What conditions depend on beside the object itself."""
+
+    gateways: Mapping[Key, Gateway] = MappingProxyType({})
+    labels: Mapping[str, Mapping[str, str]] = NO_LABELS
+    """Of namespaces."""
+    grants: tuple[ReferenceGrant, ...] = ()
+
+
+NO_ROUTING: Final = Routing()
+
+
+def gateway_status(
+    gateway: Gateway, routes: Iterable[HTTPRoute], served: Served, now: str, routing: Routing = NO_ROUTING
+) -> JsonObject:
     known = gateway.status.get("conditions") or ()
     generation = gateway.metadata.generation
-    urls = dict.fromkeys([*(served.url(one) for one in gateway.spec.listeners), served.url()])
-    text = f"listeners are served at {', '.join(urls)}"
-    attached = _attached(gateway, routes)
+    urls = dict.fromkeys(served.shared_url(secure=one.secure) for one in gateway.spec.listeners)
+    urls[served.shared_url(secure=False)] = None
+    attached = _attached_routes(gateway, routes, routing)
+    states = [_ListenerState(gateway, one, served, routing.grants) for one in gateway.spec.listeners]
+    accepted = any(state.refused is None for state in states)
+    programmed = any(state.problem is None for state in states)
+    wrong = "; ".join(f"listener {one.listener.name}: {one.problem.message}" for one in states if one.problem)
+    where = ", ".join(dict.fromkeys(served.url(one.listener) for one in states if one.problem is None))
+    text = f"listeners are served at {where}" if where else "no listener is served"
+    text = f"{text}; {wrong}" if wrong else text
+    reason = "ListenersNotValid" if wrong else "Accepted"
     return {
         "addresses": [
-            {"type": "IPAddress", "value": served.host},
+            {"type": "IPAddress", "value": served.own_address or served.host},
             *({"type": ADDRESS_TYPE, "value": url} for url in urls),
         ],
-        "conditions": [
-            condition(known, "Accepted", True, "Accepted", text, generation, now),
-            condition(known, "Programmed", True, "Programmed", text, generation, now),
-        ],
-        "listeners": [_listener_status(gateway, one, attached, served, now) for one in gateway.spec.listeners],
+        "conditions": _with_foreign(
+            known,
+            [
+                condition(known, "Accepted", accepted, reason, text, generation, now),
+                condition(
+                    known, "Programmed", programmed, "Programmed" if programmed else "Invalid", text, generation, now
+                ),
+            ],
+        ),
+        "listeners": [state.status(attached.get(state.listener.name, 0), now) for state in states],
     }
 
 
-def _listener_status(gateway: Gateway, listener: Listener, attached: int, served: Served, now: str) -> JsonObject:
-    known, generation = _of_listener(gateway, listener.name), gateway.metadata.generation
-    text = f"the listener is served at {served.url(listener)}"
-    unknown = listener.protocol not in ("HTTP", "HTTPS")
-    refused = f"protocol {listener.protocol} is not served; use HTTP or HTTPS" if unknown else ""
-    unresolved, reason = _certificate_problem(gateway, listener, served)
-    wrong = refused or unresolved
-    return {
-        "name": listener.name,
-        "attachedRoutes": 0 if wrong else attached,
-        "supportedKinds": [] if unknown else [{"group": GROUP, "kind": "HTTPRoute"}],
-        "conditions": [
-            condition(
-                known,
-                "Accepted",
-                not refused,
-                "UnsupportedProtocol" if refused else "Accepted",
-                refused or text,
-                generation,
-                now,
-            ),
-            condition(
-                known, "Programmed", not wrong, "Invalid" if wrong else "Programmed", wrong or text, generation, now
-            ),
-            condition(
-                known,
-                "ResolvedRefs",
-                not unresolved,
-                reason or "ResolvedRefs",
-                unresolved or "all references are known",
-                generation,
-                now,
-            ),
-        ],
-    }
+def _with_foreign(known: Iterable[JsonObject], ours: list[JsonObject]) -> list[JsonObject]:
+    """Conditions of other types, which other controllers may have added, stay."""
+    types = {one["type"] for one in ours}
+    return [*ours, *(one for one in known if one.get("type") not in types)]
 
 
-def _certificate_problem(gateway: Gateway, listener: Listener, served: Served) -> tuple[str, str]:
-    """What is wrong with the certificate of a listener, and the reason that the Gateway API has for it."""
-    if not listener.secure:
-        return "", ""
-    if not listener.certificates:
-        return "tls.mode must be Terminate, and tls.certificateRefs name a Secret", "InvalidCertificateRef"
-    own = gateway.metadata.namespace
-    for ref in listener.certificates:
-        if ref.kind != "Secret" or ref.group:
-            return f"certificateRef {ref.name} is a {ref.kind}; name a Secret", "InvalidCertificateRef"
-        if ref.namespace not in (None, own):
-            return f"certificateRef {ref.name} is in another namespace; that is not served", "RefNotPermitted"
-        if problem := served.wrong.get(Key(own, ref.name)):
-            return problem, "InvalidCertificateRef"
-    return "", ""
+class _ListenerState:
+    def __init__(
+        self, gateway: Gateway, listener: Listener, served: Served, grants: tuple[ReferenceGrant, ...]
+    ) -> None:
+        self.listener = listener
+        self.refused = refusal(gateway, listener)
+        self._unresolved = unresolved_listener(gateway, listener, grants, served.wrong)
+        self.problem = self.refused or self._unresolved
+        self._gateway = gateway
+        self._url = served.url(listener)
+
+    def status(self, attached: int, now: str) -> JsonObject:
+        known, generation = _of_listener(self._gateway, self.listener.name), self._gateway.metadata.generation
+
+        def made(type: str, status: bool, reason: str, message: str) -> JsonObject:
+            return condition(known, type, status, reason, message, generation, now)
+
+        text = f"the listener is served at {self._url}"
+        refused, unresolved, problem = self.refused, self._unresolved, self.problem
+        ours = [
+            made("Accepted", True, "Accepted", text)
+            if refused is None
+            else made("Accepted", False, refused.reason.value, refused.message),
+            made("Programmed", True, "Programmed", text)
+            if problem is None
+            else made("Programmed", False, "Invalid", problem.message),
+            made("ResolvedRefs", True, "ResolvedRefs", "all references are known")
+            if unresolved is None
+            else made("ResolvedRefs", False, unresolved.reason.value, unresolved.message),
+            made("Conflicted", True, refused.reason.value, refused.message)
+            if refused is not None and refused.is_conflict
+            else made("Conflicted", False, "NoConflicts", "no other listener has this port and hostname"),
+        ]
+        return {
+            "name": self.listener.name,
+            "attachedRoutes": attached,
+            "supportedKinds": [{"group": GROUP, "kind": "HTTPRoute"}] if takes_routes(self.listener) else [],
+            "conditions": _with_foreign(known, ours),
+        }
 
 
-def _attached(gateway: Gateway, routes: Iterable[HTTPRoute]) -> int:
+def _attached_routes(gateway: Gateway, routes: Iterable[HTTPRoute], routing: Routing) -> dict[str, int]:
+    """By listener: how many routes are attached."""
     key = Key(gateway.metadata.namespace, gateway.metadata.name)
-    return sum(any(one.accepted for one in attachments(route, {key: gateway})) for route in routes)
+    found: dict[str, int] = {}
+    for route in routes:
+        attached = attachments(route, {key: gateway}, routing.labels)
+        for name in {each.listener.name for one in attached for each in one.listeners}:
+            found[name] = found.get(name, 0) + 1
+    return found
 
 
 def _of_listener(gateway: Gateway, name: str) -> list[JsonObject]:
@@ -160,40 +210,35 @@ def _of_listener(gateway: Gateway, name: str) -> list[JsonObject]:
     return []
 
 
-def route_status(route: HTTPRoute, gateways: Mapping[Key, Gateway], now: str) -> JsonObject:
-    """One entry per parent; entries of other controllers stay."""
+def route_status(
+    route: HTTPRoute, routing: Routing, ports_of: Callable[[Key], tuple[int, ...] | None], now: str
+) -> JsonObject:
+    """One entry per parent; entries of other controllers stay. `ports_of` says which ports a Service has."""
+    wrong = unresolved_backend(route, routing.grants, ports_of)
     before = route.status.get("parents") or []
     theirs = [entry for entry in before if entry.get("controllerName") != CONTROLLER]
-    ours = [_parent_status(route, one, before, now) for one in attachments(route, gateways)]
+    attached = attachments(route, routing.gateways, routing.labels)
+    ours = [_parent_status(route, one, wrong, before, now) for one in attached]
     return {"parents": theirs + ours}
 
 
-def _parent_status(route: HTTPRoute, one: Attachment, before: list[JsonObject], now: str) -> JsonObject:
+def _parent_status(
+    route: HTTPRoute, one: Attachment, wrong: UnresolvedRef | None, before: list[JsonObject], now: str
+) -> JsonObject:
     parent: JsonObject = {"group": GROUP, "kind": "Gateway", **msgspec.to_builtins(one.parent)}
     known: list[JsonObject] = []
     for entry in before:
         if entry.get("controllerName") == CONTROLLER and entry.get("parentRef") == parent:
             known = entry.get("conditions") or []
     generation = route.metadata.generation
-    wrong = _unresolved(route)
+    resolved = (
+        condition(known, "ResolvedRefs", True, "ResolvedRefs", "all references are Services", generation, now)
+        if wrong is None
+        else condition(known, "ResolvedRefs", False, wrong.reason.value, wrong.message, generation, now)
+    )
+    accepted = condition(known, "Accepted", one.accepted, one.reason, one.message, generation, now)
     return {
         "parentRef": parent,
         "controllerName": CONTROLLER,
-        "conditions": [
-            condition(known, "Accepted", one.accepted, one.reason, one.message, generation, now),
-            condition(
-                known,
-                "ResolvedRefs",
-                not wrong,
-                "InvalidKind" if wrong else "ResolvedRefs",
-                wrong or "all references are Services",
-                generation,
-                now,
-            ),
-        ],
+        "conditions": _with_foreign(known, [accepted, resolved]),
     }
-
-
-def _unresolved(route: HTTPRoute) -> str:
-    wrong = [ref for rule in route.spec.rules for ref in rule.backend_refs if ref.kind != "Service" or ref.group]
-    return f"backendRef {wrong[0].name} is a {wrong[0].kind}; only Services are served" if wrong else ""

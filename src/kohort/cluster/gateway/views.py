@@ -2,15 +2,19 @@
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 
+import msgspec
+
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import JsonObject
-from kohort.objects.meta import ObjectMeta
+from kohort.objects.meta import ObjectMeta, Selector
 from kohort.objects.view import View
 
 GROUP = "gateway.networking.k8s.io"
 GATEWAY_CLASSES = Resource(GROUP, "v1", "gatewayclasses", "GatewayClass", namespaced=False)
 CONTROLLER = "kohort.dev/gateway"
 GATEWAYS = Resource(GROUP, "v1", "gateways", "Gateway")
+REFERENCE_GRANTS = Resource(GROUP, "v1", "referencegrants", "ReferenceGrant")
+REFERENCE_GRANTS_V1BETA1 = Resource(GROUP, "v1beta1", "referencegrants", "ReferenceGrant")
 
 
 class HeaderValue(View, frozen=True):
@@ -24,10 +28,39 @@ class HeaderFilter(View, frozen=True):
     remove: tuple[str, ...] = ()
 
 
+class PathModifier(View, frozen=True):
+    type: str = ""
+    replace_full_path: str | None = None
+    replace_prefix_match: str | None = None
+
+
+class RedirectFilter(View, frozen=True):
+    scheme: str = ""
+    hostname: str = ""
+    path: PathModifier | None = None
+    port: int = 0
+    status_code: int = 302
+
+
+class RewriteFilter(View, frozen=True):
+    hostname: str = ""
+    path: PathModifier | None = None
+
+
 class Filter(View, frozen=True):
     type: str = ""
     request_header_modifier: HeaderFilter | None = None
     response_header_modifier: HeaderFilter | None = None
+    request_redirect: RedirectFilter | None = None
+    url_rewrite: RewriteFilter | None = None
+
+    @property
+    def served(self) -> bool:
+        return self.changes_headers or self.request_redirect is not None or self.url_rewrite is not None
+
+    @property
+    def changes_headers(self) -> bool:
+        return self.request_header_modifier is not None or self.response_header_modifier is not None
 
 
 class BackendRef(View, frozen=True):
@@ -60,6 +93,7 @@ class RouteMatch(View, frozen=True):
 
 class RouteTimeouts(View, frozen=True):
     request: str = ""
+    backend_request: str = ""
 
 
 class RouteRule(View, frozen=True):
@@ -90,8 +124,19 @@ class HTTPRoute(View, frozen=True):
     status: JsonObject = {}
 
 
+class RouteNamespaces(View, frozen=True):
+    from_: str = msgspec.field(default="Same", name="from")
+    selector: Selector | None = None
+
+
+class RouteKind(View, frozen=True):
+    kind: str = ""
+    group: str = GROUP
+
+
 class AllowedRoutes(View, frozen=True):
-    namespaces: JsonObject = {}
+    namespaces: RouteNamespaces = RouteNamespaces()
+    kinds: tuple[RouteKind, ...] = ()
 
 
 class CertificateRef(View, frozen=True):
@@ -123,10 +168,6 @@ class Listener(View, frozen=True):
         """The certificates that it presents to clients."""
         return self.tls.certificate_refs if self.secure and self.tls.mode == "Terminate" else ()
 
-    @property
-    def open_to_all(self) -> bool:
-        return bool(self.allowed_routes.namespaces.get("from", "Same") == "All")
-
 
 class GatewaySpec(View, frozen=True):
     gateway_class_name: str = ""
@@ -147,3 +188,25 @@ class GatewayClass(View, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: GatewayClassSpec = GatewayClassSpec()
     status: JsonObject = {}
+
+
+class GrantFrom(View, frozen=True):
+    group: str = ""
+    kind: str = ""
+    namespace: str = ""
+
+
+class GrantTo(View, frozen=True):
+    group: str = ""
+    kind: str = ""
+    name: str | None = None
+
+
+class ReferenceGrantSpec(View, frozen=True):
+    from_: tuple[GrantFrom, ...] = msgspec.field(default=(), name="from")
+    to: tuple[GrantTo, ...] = ()
+
+
+class ReferenceGrant(View, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReferenceGrantSpec = ReferenceGrantSpec()

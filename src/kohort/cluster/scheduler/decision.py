@@ -56,7 +56,8 @@ class NodeChooser:
     that all nodes are examined equally often."""
 
     def __init__(self, random_source: random.Random | None = None) -> None:
-        self._random = random_source or random.Random()
+        # Of the state of the module, so that a seeded run on virtual time repeats.
+        self._random = random_source or random.Random(random.getrandbits(64))
         self._start = 0
 
     def choose(self, pod: PodInfo, cluster: ClusterState) -> Placement | Unschedulable:

@@ -6,9 +6,9 @@ from kohort.kube import clock
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, find_condition
 from kohort.objects.pods import Pod
+from kohort.rules import pod_disruption
 
 SCHEDULED: Final = "PodScheduled"
-DISRUPTION_TARGET: Final = "DisruptionTarget"
 
 
 def unscheduled(pod: Pod, reason: str, message: str) -> JsonObject | None:
@@ -25,11 +25,11 @@ def unscheduled(pod: Pod, reason: str, message: str) -> JsonObject | None:
 
 def preempted(pod: Pod, scheduler: str) -> JsonObject | None:
     """The condition of a pod that is evicted for a pod of higher priority, None if the pod already has it."""
-    known = find_condition(pod.status.conditions, DISRUPTION_TARGET)
-    if known is not None and known.status == "True" and known.reason == "PreemptionByScheduler":
+    known = find_condition(pod.status.conditions, pod_disruption.DISRUPTION_TARGET)
+    if known is not None and known.status == "True" and known.reason == pod_disruption.PREEMPTION:
         return None
     message = f"{scheduler}: preempting to accommodate a higher priority pod"
-    return _condition(pod, DISRUPTION_TARGET, "True", "PreemptionByScheduler", message, known)
+    return _condition(pod, pod_disruption.DISRUPTION_TARGET, "True", pod_disruption.PREEMPTION, message, known)
 
 
 def _condition(pod: Pod, type: str, status: str, reason: str, message: str, known: Condition | None) -> JsonObject:

@@ -19,12 +19,12 @@ from kohort.cluster.scheduler.decision import Unschedulable, node_rejection
 from kohort.cluster.scheduler.filters import prepare
 from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
 from kohort.cluster.scheduler.rejection import VOLUME_FILTERS, FilterName, NodeRejection, PodRejection, unresolvable
-from kohort.objects.meta import compiled, find_condition
+from kohort.objects.meta import compiled
 from kohort.objects.policy import PodDisruptionBudget
+from kohort.rules.pod_disruption import PREEMPTION, disruption_reason
 from kohort.rules.scheduler_message import NodeReason
 
 NO_VICTIMS: Final = unresolvable(FilterName.DEFAULT_PREEMPTION, NodeReason.NO_PREEMPTION_VICTIMS)
-PREEMPTED: Final = "PreemptionByScheduler"
 
 
 class Eviction(msgspec.Struct, frozen=True):
@@ -88,8 +88,7 @@ def _not_eligible(pod: PodInfo, unschedulable: Unschedulable, cluster: ClusterSt
 
 
 def _terminating_after_preemption(pod: PodInfo) -> bool:
-    target = find_condition(pod.pod.status.conditions, "DisruptionTarget")
-    return not pod.alive and target is not None and target.status == "True" and target.reason == PREEMPTED
+    return not pod.alive and disruption_reason(pod.pod) == PREEMPTION
 
 
 def _on_node(pod: PodInfo, node: NodeInfo, cluster: ClusterState) -> Eviction | NodeRejection:

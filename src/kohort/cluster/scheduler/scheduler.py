@@ -32,7 +32,6 @@ from kohort.kube import clock, errors
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.objects.core import Namespace, Node
-from kohort.objects.json_types import Json
 from kohort.objects.meta import find_condition
 from kohort.objects.pods import Pod
 from kohort.objects.policy import PodDisruptionBudget
@@ -121,7 +120,7 @@ class Scheduler:
 
     # Deciding about one pod
 
-    def _decide(self, entry: QueuedPod) -> Coroutine[Json, Json, None]:
+    def _decide(self, entry: QueuedPod) -> Coroutine[object, None, None]:
         """Decide now; the coroutine that is returned writes the decision."""
         pod = entry.info
         begun = perf_counter()
@@ -130,7 +129,7 @@ class Scheduler:
         self.metrics.decided(perf_counter() - begun)
         return writing
 
-    def _accept(self, entry: QueuedPod, placement: Placement) -> Coroutine[Json, Json, None]:
+    def _accept(self, entry: QueuedPod, placement: Placement) -> Coroutine[object, None, None]:
         pod, node = entry.info, self.cluster.nodes[placement.node]
         plan = VolumePlan()
         if pod.claims:
@@ -140,7 +139,7 @@ class Scheduler:
         self.cluster.assume(pod, node.name)
         return self._bind(entry, node.name, plan)
 
-    def _reject(self, entry: QueuedPod, unschedulable: Unschedulable) -> Coroutine[Json, Json, None]:
+    def _reject(self, entry: QueuedPod, unschedulable: Unschedulable) -> Coroutine[object, None, None]:
         pod = entry.info
         eviction: Eviction | None = None
         match find_eviction(pod, unschedulable, self.cluster):
@@ -223,7 +222,7 @@ class Scheduler:
     async def _write_condition(self, pod: PodInfo, reason: str, message: str, nominated: str | None) -> None:
         await self._write_or_log(self._writer.write_unscheduled(pod, reason, message, nominated))
 
-    async def _write_or_log(self, writing: Coroutine[Json, Json, None]) -> None:
+    async def _write_or_log(self, writing: Coroutine[object, None, None]) -> None:
         """A write that may fail: the next attempt to place the pod repeats it."""
         try:
             async with self._slots:

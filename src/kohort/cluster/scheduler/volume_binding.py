@@ -12,6 +12,7 @@ import msgspec
 
 from kohort.cluster.scheduler.affinity_terms import NodeRule
 from kohort.cluster.scheduler.rejection import PodProblem, PodProblemKind
+from kohort.objects import well_known_names
 from kohort.objects.meta import compiled
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.objects.storage import StorageClass
@@ -20,16 +21,16 @@ from kohort.rules.scheduler_message import NodeReason
 
 ClaimKey = tuple[str, str]
 
-SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+SELECTED_NODE: Final = well_known_names.SELECTED_NODE
+BIND_COMPLETED: Final = well_known_names.BIND_COMPLETED
+BOUND_BY_CONTROLLER: Final = well_known_names.BOUND_BY_CONTROLLER
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
-CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+CLASS_ANNOTATION: Final = well_known_names.BETA_STORAGE_CLASS
 ZONE_LABELS: Final = (
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
+    well_known_names.ZONE,
+    well_known_names.REGION,
+    well_known_names.BETA_ZONE,
+    well_known_names.BETA_REGION,
 )
 
 

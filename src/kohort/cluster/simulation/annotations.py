@@ -19,6 +19,8 @@ Times are `1.5s`, `500ms`, `2m`, or plain seconds. Annotations are read again wh
 | container                           | ends and readiness concern only the container of this name           | all     |
 | termination-latency                 | from deletion to the end of the containers, within the grace period  | 0s      |
 | metrics                             | `requests_waiting=12,other=3`: what autoscalers read of the pod      |         |
+| usage                               | `cpu=900m,memory=2Gi`: what the pod uses, for `kubectl top`          | half of |
+|                                     | and autoscalers; its containers share it equally                     | requests|
 | resize                              | `deferred`, `infeasible` or `error`                                  | accept  |
 | resize-message                      | its message                                                          |         |
 | resize-latency                      | from the acceptance of a resize to its completion                    | 0s      |
@@ -37,10 +39,7 @@ import msgspec
 
 from kohort.objects.names import qualified_name
 from kohort.objects.quantity import ZERO, Quantity
-
-PREFIX = "simulation.kohort.dev/"
-SIMULATED = PREFIX + "node"
-"""The label of simulated nodes: every node with `simulation.kohort.dev/node: "true"` is simulated."""
+from kohort.rules.simulation_labels import PREFIX
 
 REQUESTED = PREFIX + "made"
 """Not for users: records with which capacity and labels `kohort up` created a node."""
@@ -77,6 +76,7 @@ class SimulatedBehavior(msgspec.Struct, frozen=True):
     resize_message: str = ""
     resize_latency: float = 0.0
     metrics: str = ""
+    usage: str = ""
 
     def concern(self, container: str) -> bool:
         return not self.container or self.container == container
@@ -160,6 +160,7 @@ def pod_behavior(pod: Mapping[str, str], node: Mapping[str, str], start_latency:
         resize_message=given.get("resize-message", ""),
         resize_latency=_or(_seconds(given, "resize-latency"), 0.0),
         metrics=given.get("metrics", ""),
+        usage=given.get("usage", ""),
     )
 
 

@@ -15,7 +15,6 @@ import msgspec
 
 from kohort.cluster.simulation import node_template
 from kohort.cluster.simulation.annotations import (
-    SIMULATED,
     InvalidAnnotation,
     annotated_capacity,
     is_lost,
@@ -31,10 +30,13 @@ from kohort.kube.errors import AlreadyExists, ApiError, NotFound
 from kohort.kube.events import EventRecorder
 from kohort.kube.informer import Informer
 from kohort.kube.resources import LEASES, NODES, Key
+from kohort.objects import well_known_names
 from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
+from kohort.rules.node_lease import lease_document
+from kohort.rules.simulation_labels import SIMULATED
 
-LEASE_NAMESPACE = "kube-node-lease"
+LEASE_NAMESPACE = well_known_names.NODE_LEASES
 HEARTBEAT_SECONDS = 10.0
 MANY_NODES = 200
 STATUS_SECONDS = 300.0
@@ -141,7 +143,7 @@ class SimulatedNodes:
         unready = unready_message(node.metadata.annotations)
         reported, when = self._reported.get(name, (None, 0.0))
         now = clock.seconds()
-        if reported == unready and now - when < STATUS_SECONDS:
+        if reported == unready and now - when < STATUS_SECONDS and not _was_given_up(node):
             return
         stamp = clock.timestamp()
         status: JsonObject = {"conditions": _dated(node, node_template.node_conditions(stamp, unready))}
@@ -162,7 +164,7 @@ class SimulatedNodes:
         try:
             await self._client.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": stamp}}, type=msgspec.Raw)
         except NotFound:
-            lease = node_template.lease_document(name, node.metadata.uid, stamp)
+            lease = lease_document(name, node.metadata.uid, stamp)
             with contextlib.suppress(AlreadyExists, NotFound):
                 await self._client.create(LEASES, lease, LEASE_NAMESPACE)
 
@@ -199,6 +201,11 @@ def is_simulated(node: Node) -> bool:
     return node.metadata.labels.get(SIMULATED) == "true"
 
 
+def _was_given_up(node: Node) -> bool:
+    """Whether the node lifecycle controller wrote that nothing is known of the node, which was silent for a while."""
+    return any(each.type == "Ready" and each.status == "Unknown" for each in node.status.conditions)
+
+
 def _dated(node: Node, conditions: list[JsonObject]) -> list[JsonObject]:
     """Conditions keep their time while their status stays."""
     before = {each.type: each for each in node.status.conditions}
@@ -207,6 +214,11 @@ def _dated(node: Node, conditions: list[JsonObject]) -> list[JsonObject]:
         if known is not None and known.status == condition["status"] and known.last_transition_time:
             condition["lastTransitionTime"] = known.last_transition_time
     return conditions
+
+
+def matters_to_pods(old: Node | None, new: Node | None) -> bool:
+    """As `matters`; also a node that counts as ready again."""
+    return matters(old, new) or (old is not None and new is not None and new.ready and not old.ready)
 
 
 def matters(old: Node | None, new: Node | None) -> bool:

@@ -6,10 +6,12 @@ from ipaddress import IPv4Address, IPv4Network
 
 import msgspec
 
-from kohort.cluster.simulation.annotations import REQUESTED, SIMULATED
+from kohort.cluster.simulation.annotations import REQUESTED
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
 from kohort.rules.node_feature_gates import INIT_RESIZE, POD_LEVEL_RESIZE
+from kohort.rules.simulation_labels import SIMULATED
 
 DEFAULT_CAPACITY = {
     "cpu": "32",
@@ -18,10 +20,9 @@ DEFAULT_CAPACITY = {
     "pods": "250",
     "nvidia.com/gpu": "8",
 }
-DEFAULT_TOPOLOGY = {"topology.kubernetes.io/zone": 3}
+DEFAULT_TOPOLOGY = {well_known_names.ZONE: 3}
 FEATURES = [POD_LEVEL_RESIZE, INIT_RESIZE]
 KUBELET_VERSION = "v1.36.0+simulated"
-LEASE_SECONDS = 40
 
 POD_NETWORK = IPv4Network("10.64.0.0/10")
 PODS_PER_NODE_BITS = 10
@@ -156,23 +157,13 @@ def node_conditions(now: str, unready: str = "") -> list[JsonObject]:
     return [*pressures, _condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", now)]
 
 
-def lease_document(name: str, uid: str, now: str) -> JsonObject:
-    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]},
-        "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now},
-    }
-
-
 def _labels(name: str) -> dict[str, str]:
     return {
         SIMULATED: "true",
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64",
-        "node.kubernetes.io/instance-type": "simulated",
+        well_known_names.HOSTNAME: name,
+        well_known_names.OS: "linux",
+        well_known_names.ARCH: "amd64",
+        well_known_names.INSTANCE_TYPE: "simulated",
     }
 
 

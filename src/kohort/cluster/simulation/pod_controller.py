@@ -25,10 +25,10 @@ from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 from kohort.resources.amounts import amounts_of
-from kohort.rules.pod_status import FINISHED_PHASES, reported_conditions, status_patch
+from kohort.rules.pod_status import FINISHED_PHASES, reported_conditions, says_ready, status_patch
 from kohort.rules.resize_conditions import Note
 from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision, Reverted
-from kohort.rules.resize_queue import Waiting, decide_in_order
+from kohort.rules.resize_queue import WaitingResize, decide_in_order
 
 BY_NODE = "simulated-node"
 
@@ -151,7 +151,7 @@ class SimulatedPods:
         if not waiting:
             return
         at = Moment(asyncio.get_running_loop().time(), clock.timestamp())
-        open: list[Waiting] = []
+        open: list[WaitingResize] = []
         settled: list[Pod] = []
         for pod in self._pods.by_index(BY_NODE, node.metadata.name):
             key = key_of(pod)
@@ -167,7 +167,7 @@ class SimulatedPods:
                 self._apply_decision(key, simulated, pod, node, refusal, at)
             if decided and refusal is None:
                 since = simulated.resize.state.pending.last_transition_time if simulated.resize.state.pending else None
-                open.append(Waiting(pod, simulated.resize.allocated, since or ""))
+                open.append(WaitingResize(pod, simulated.resize.allocated, since or ""))
             else:
                 settled.append(simulated.resize.allocated.applied_to(pod))
         facts = NodeFacts(amounts_of(node.status.allocatable))
@@ -213,7 +213,9 @@ class SimulatedPods:
             pod, simulated.lifecycle, simulated.resize, behavior, Addresses(host, address), at, simulated.reported
         )
         if status == simulated.reported:
-            return
+            if not _was_marked_unready(pod, node, status):
+                return
+            simulated.reported = reported_conditions(pod)
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": status_patch(simulated.reported, status)}
         with contextlib.suppress(NotFound):
             await self._client.patch(
@@ -237,6 +239,12 @@ class SimulatedPods:
             self._addresses.release(self._pods_by_key[key].lifecycle.uid)
 
 
+def _was_marked_unready(pod: Pod, node: Node, status: JsonObject) -> bool:
+    """Whether the pod is ready, but another part wrote that it is not: the node lifecycle controller does so while a
+    node is silent. As long as the node does not count as ready, it would write it again."""
+    return says_ready(status) and not pod.ready and node.ready
+
+
 def matters(old: Pod | None, new: Pod | None) -> bool:
     """Whether a change can change the behavior of a pod. Most changes are our own status writes."""
     if new is not None and not new.spec.node_name:
@@ -248,5 +256,6 @@ def matters(old: Pod | None, new: Pod | None) -> bool:
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
         or old.metadata.uid != new.metadata.uid
         or old.spec != new.spec
+        or (old.ready and not new.ready)
         or (bool(new.spec.readiness_gates) and old.status.conditions != new.status.conditions)
     )

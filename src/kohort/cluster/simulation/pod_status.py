@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kohort.cluster.simulation.annotations import SimulatedBehavior
 from kohort.cluster.simulation.pod_lifecycle import ContainerRun, Ended, Moment, PodLifecycle
 from kohort.cluster.simulation.resizing import Resize
+from kohort.objects import container_reasons
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.pods import Container, Pod, ResourceRequirements
 from kohort.resources import effective
@@ -118,7 +119,7 @@ def _init_container(container: Container, lifecycle: PodLifecycle, resize: Resiz
     """Simulated init containers end at once, all together."""
     resources = _resources(container.name, resize)
     if not lifecycle.begun:
-        waiting = Waiting("PodInitializing")
+        waiting = Waiting(container_reasons.POD_INITIALIZING)
         return ContainerObservation(container.name, container.image, waiting, started=False, resources=resources)
     stamp = lifecycle.accepted.stamp
     ended = Ended(0, stamp, stamp, f"{lifecycle.uid}-{container.name}")

@@ -50,7 +50,7 @@ def register(
     pods = manager.controller("simulated-pods", simulated_pods.reconcile, workers=WORKERS)
     simulated_pods.enqueue = pods.enqueue
     pods.watches(pod_cache, when=pod_controller.matters)
-    pods.watches(node_cache, pods_of, when=node_controller.matters)
+    pods.watches(node_cache, pods_of, when=node_controller.matters_to_pods)
     manager.background("simulated-fleet", simulated_nodes.create_fleet)
     return simulated_nodes.registered
 

@@ -18,6 +18,7 @@ from kohort.kube.client import Client
 from kohort.kube.informer import Informer
 from kohort.kube.manager import Manager
 from kohort.kube.resources import Key, Resource
+from kohort.objects import well_known_names
 from kohort.objects.meta import Condition, ObjectMeta
 from kohort.objects.view import View
 from kohort.rules.reserved_identities import reserved_subject
@@ -25,7 +26,7 @@ from kohort.rules.reserved_identities import reserved_subject
 REQUESTS: Final = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
 )
-SIGNER: Final = "kubernetes.io/kube-apiserver-client"
+SIGNER: Final = well_known_names.API_CLIENT_SIGNER
 CLIENT_AUTH: Final = "client auth"
 OPTIONAL_USAGES: Final = ("digital signature", "key encipherment")
 USUAL_LIFE: Final = timedelta(days=365)

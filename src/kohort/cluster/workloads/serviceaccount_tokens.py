@@ -8,11 +8,12 @@ from kohort.kube.controller import Requeue
 from kohort.kube.errors import NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import SECRETS, SERVICE_ACCOUNTS, Key
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
 
-TYPE: Final = "kubernetes.io/service-account-token"
-NAME: Final = "kubernetes.io/service-account.name"
+TYPE: Final = well_known_names.SERVICE_ACCOUNT_TOKEN
+NAME: Final = well_known_names.SERVICE_ACCOUNT_NAME
 UID: Final = "kubernetes.io/service-account.uid"
 _LIFETIME: Final = 10 * 365 * 24 * 3600
 

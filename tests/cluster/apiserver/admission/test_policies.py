@@ -5,7 +5,7 @@ import pytest
 from kohort.cluster.apiserver.admission.chain import Chain
 from kohort.cluster.apiserver.admission.model import Attributes, Operation
 from kohort.cluster.apiserver.admission.policies import Policies
-from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
+from kohort.cluster.apiserver.auth.model import AccessDecision, AccessRequest, User
 from kohort.cluster.apiserver.kinds.model import Kind, Strategy
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.storage.store import open_store
@@ -50,8 +50,8 @@ class World:
             (one for one in KINDS if (one.resource.api_version, one.resource.kind) == (api_version, kind)), None
         )
 
-    def _allow(self, request: AccessRequest) -> Decision:
-        return Decision(request.user.name == "jane" and request.verb == "get")
+    def _allow(self, request: AccessRequest) -> AccessDecision:
+        return AccessDecision(request.user.name == "jane" and request.verb == "get")
 
     async def put(self, bucket: str, namespace: str, name: str, document: JsonObject) -> None:
         labels = document.get("metadata", {}).get("labels") or {}

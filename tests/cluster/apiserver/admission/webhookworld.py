@@ -8,7 +8,7 @@ import msgspec
 from kohort.cluster.apiserver.admission.model import Attributes, Operation
 from kohort.cluster.apiserver.admission.webhook_client import WebhookClient
 from kohort.cluster.apiserver.admission.webhooks import Webhooks
-from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
+from kohort.cluster.apiserver.auth.model import AccessDecision, AccessRequest, User
 from kohort.cluster.apiserver.kinds.model import Kind, Strategy
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.cluster.apiserver.storage.model import Store
@@ -58,8 +58,8 @@ class World:
     def _nowhere(self, namespace: str, name: str, port: int) -> tuple[str, int]:
         raise LookupError(f'service "{name}" not found')
 
-    def _allow(self, request: AccessRequest) -> Decision:
-        return Decision(request.verb == "get")
+    def _allow(self, request: AccessRequest) -> AccessDecision:
+        return AccessDecision(request.verb == "get")
 
     def service(self, name: str, answer: Answer) -> None:
         async def handler(path: str, body: bytes) -> bytes:

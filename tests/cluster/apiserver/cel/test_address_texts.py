@@ -1,4 +1,4 @@
-"""Why a text is no address, network or version: the words are part of the answer to a broken rule."""
+"""Why a text is not an address, network or version: the words are part of the answer to a broken rule."""
 
 import pytest
 

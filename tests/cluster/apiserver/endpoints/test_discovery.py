@@ -112,6 +112,9 @@ async def test_openapi(api: Api) -> None:
     protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
     answer = await api.send("GET", "/openapi/v2", None, {"accept": protobuf})
     assert (answer.status, answer.headers["content-type"]) == (200, protobuf.replace("@", "."))
+    assert isinstance(answer.body, bytes) and b"io.k8s.api.core.v1.PodSpec" in answer.body
+    again = await api.send("GET", "/openapi/v2", None, {"accept": protobuf, "if-none-match": answer.headers["etag"]})
+    assert again.status == 304
 
 
 async def test_refusals_name_what_was_wanted(api: Api) -> None:

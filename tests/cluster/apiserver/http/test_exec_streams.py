@@ -14,11 +14,11 @@ from tests.cluster.apiserver.http.conftest import authenticate
 from kohort.cluster.apiserver.auth.certificates import ensure_pki
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.catalog.catalog import Catalog
-from kohort.cluster.apiserver.http.exec_streams import SPDY_TUNNEL
 from kohort.cluster.apiserver.http.https_server import HttpsServer
 from kohort.cluster.apiserver.http.node_client import HttpsNodeClient
 from kohort.cluster.apiserver.server import ApiServer
 from kohort.cluster.apiserver.storage.store import open_store
+from kohort.rules.stream_protocols import SPDY_TUNNEL
 
 PODS = "/api/v1/namespaces/default/pods"
 WEBSOCKET = {

@@ -70,7 +70,7 @@ def test_a_description_is_a_short_sentence() -> None:
         ("io.k8s.api.core.v1.EphemeralContainer", "image", "The image to run"),
         ("io.k8s.api.core.v1.PodList", "items", "The objects themselves."),
         ("io.k8s.api.apps.v1.DeploymentCondition", "status", "True, False or Unknown."),
-        ("io.k8s.api.core.v1.NFSVolumeSource", "readOnly", "Mount it so that nobody can write"),
+        ("io.k8s.api.core.v1.NFSVolumeSource", "readOnly", "Mount it so that it cannot be written to"),
         ("io.k8s.api.core.v1.ConfigMap", "metadata", "Name, labels, annotations"),
     ],
 )

@@ -9,9 +9,10 @@ from aiohttp import web
 from tests.builders import lws
 from tests.docs.pages import ROOT
 
-from kohort.cluster.workloads.autoscaling.pod_metrics import SIMULATED_METRICS, MetricUnavailable, read_number
+from kohort.cluster.workloads.autoscaling.pod_metrics import MetricUnavailable, read_number
 from kohort.kube.resources import EVENTS, HORIZONTAL_POD_AUTOSCALERS, LEADER_WORKER_SETS, PODS
 from kohort.objects.json_types import JsonObject
+from kohort.rules.simulation_labels import METRICS
 from kohort.testing import Cluster
 
 NAMESPACE = "default"
@@ -38,9 +39,9 @@ class Load:
         leaders = self.leaders()
         number = f"requests_waiting={total / max(1, len(leaders)):.3f}"
         for one in leaders:
-            if (one["metadata"].get("annotations") or {}).get(SIMULATED_METRICS) == number:
+            if (one["metadata"].get("annotations") or {}).get(METRICS) == number:
                 continue
-            body = {"metadata": {"annotations": {SIMULATED_METRICS: number}}}
+            body = {"metadata": {"annotations": {METRICS: number}}}
             await self.cluster.client.patch(PODS, one["metadata"]["name"], NAMESPACE, body)
 
     async def follow(self) -> None:
@@ -168,6 +169,9 @@ async def test_numbers_come_over_a_socket() -> None:
         given = {f"prometheus.io/{key}": value for key, value in annotations.items()}
         return {"metadata": {"annotations": given}, "spec": {}, "status": {"podIP": "127.0.0.1"}}
 
+    def simulated(numbers: str) -> JsonObject:
+        return {"metadata": {"annotations": {METRICS: numbers}}, "spec": {}}
+
     try:
         assert await read_number(pod(port=str(port)), "requests_waiting", {}) == 7
         for one, metric, text in (
@@ -175,6 +179,8 @@ async def test_numbers_come_over_a_socket() -> None:
             (pod(port=str(port), path="/no"), "requests_waiting", "answers 404"),
             (pod(port="1"), "requests_waiting", "127.0.0.1:1"),
             (pod(), "requests_waiting", "no container port"),
+            (simulated("requests_waiting=NaN"), "requests_waiting", "requests_waiting is nan"),
+            (simulated("requests_waiting=1e999"), "requests_waiting", "requests_waiting is inf"),
         ):
             with pytest.raises(MetricUnavailable, match=text):
                 await read_number(one, metric, {})

@@ -15,7 +15,7 @@ def test_own_writes_are_no_news() -> None:
     assert own_writes.is_relevant_change(slice_at("6"), slice_at("7"))
 
 
-def test_whoever_came_too_early_is_called_when_the_cache_has_caught_up() -> None:
+def test_a_key_that_came_too_early_is_queued_when_the_cache_has_caught_up() -> None:
     own_writes = OwnWrites()
     own_writes.record(slice_at("5"), "6")
     assert own_writes.is_pending(slice_at("5"))

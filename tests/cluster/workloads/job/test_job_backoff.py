@@ -28,7 +28,7 @@ def test_a_success_makes_earlier_failures_forgotten() -> None:
     assert after(rest, [ended(2)], [ended(3), ended(1)]) == FailureRecord(1, NOW - timedelta(seconds=1))
 
 
-async def test_a_pod_that_somebody_deletes_is_missed_for_ten_seconds() -> None:
+async def test_a_pod_deleted_by_a_user_is_replaced_after_ten_seconds() -> None:
     async with puppet() as scene:
         await scene.create(JOBS, "job", spec={"template": template({"j": "x"}, restartPolicy="Never")})
         await scene.settle()

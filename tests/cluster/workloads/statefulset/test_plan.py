@@ -49,7 +49,7 @@ def test_ordered_creation_goes_one_by_one() -> None:
     assert effects(facts, pod(0), pod(1)) == ["+2"]
 
 
-def test_parallel_creation_waits_for_nobody() -> None:
+def test_parallel_creation_waits_for_no_pod() -> None:
     assert effects(SetFacts(3, ordered=False)) == ["+0", "+1", "+2"]
     assert effects(SetFacts(3, ordered=False), pod(1, state="running")) == ["+0", "+2"]
 

@@ -37,7 +37,7 @@ async def test_a_claim_comes_and_goes_with_its_pod() -> None:
         assert scene.names(PERSISTENT_VOLUME_CLAIMS) == []
 
 
-async def test_the_claim_of_somebody_else_is_not_taken() -> None:
+async def test_a_foreign_claim_is_not_taken() -> None:
     async with puppet() as scene:
         await scene.create(PERSISTENT_VOLUME_CLAIMS, "p-scratch", spec=TEMPLATE["spec"])
         await scene.create(PODS, "p", spec=SPEC)

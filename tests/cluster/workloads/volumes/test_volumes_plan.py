@@ -3,7 +3,6 @@
 import pytest
 
 from kohort.cluster.workloads.volumes.plan import (
-    PROVISIONER,
     SELECTED_NODE,
     Assign,
     Bind,
@@ -18,6 +17,7 @@ from kohort.objects.core import PersistentVolume, PersistentVolumeClaim, Persist
 from kohort.objects.meta import ObjectMeta, ObjectReference
 from kohort.objects.storage import StorageClass
 from kohort.objects.volumes import PersistentVolumeStatus, VolumeResources
+from kohort.rules.local_volumes import PROVISIONER
 
 
 def claim(

@@ -76,7 +76,7 @@ class _Variables(WrappedMap):
         return iter(self._programs)
 
 
-class Decision:
+class PolicyDecision:
     """Why a request is denied by a policy under a binding."""
 
     __slots__ = ("message", "reason")
@@ -98,7 +98,7 @@ class Policies:
     # -- validating
 
     async def validate(self, attributes: Attributes) -> None:
-        denied: tuple[str, Decision] | None = None
+        denied: tuple[str, PolicyDecision] | None = None
         for policy, bindings in self._validating.entries():
             for subject, decision, actions in self._judged(policy, bindings, attributes):
                 if "Warn" in actions:
@@ -111,7 +111,7 @@ class Policies:
 
     def _judged(
         self, policy: Policy, bindings: list[Binding], attributes: Attributes
-    ) -> Iterator[tuple[str, Decision, list[str]]]:
+    ) -> Iterator[tuple[str, PolicyDecision, list[str]]]:
         others = partial(self._equivalents, attributes.resource, attributes.subresource)
         matched = policy.match.matched(attributes, others, self._store)
         if matched is None:
@@ -124,7 +124,7 @@ class Policies:
                 parameters = self._parameters.of(policy.param_kind, binding.param_ref, attributes.namespace)
             except ParameterProblem as problem:
                 if not policy.ignore_failure:
-                    yield subject, Decision(f"failed to configure binding: {problem}"), ["Deny"]
+                    yield subject, PolicyDecision(f"failed to configure binding: {problem}"), ["Deny"]
                 continue
             for parameter in parameters:
                 for decision in self._decisions(policy, attributes, matched, parameter):
@@ -132,10 +132,10 @@ class Policies:
 
     def _decisions(
         self, policy: Policy, attributes: Attributes, matched: Resource, parameter: JsonObject | None
-    ) -> Iterator[Decision]:
+    ) -> Iterator[PolicyDecision]:
         if policy.problem:
             if not policy.ignore_failure:
-                yield Decision(policy.problem)
+                yield PolicyDecision(policy.problem)
             return
         evaluation = self._evaluation(policy, attributes, matched, parameter)
         try:
@@ -143,17 +143,17 @@ class Policies:
                 return
         except CelError as error:
             if not policy.ignore_failure:
-                yield Decision(str(error))
+                yield PolicyDecision(str(error))
             return
         for validation in policy.validations:
             try:
                 holds = evaluation.run(validation.program, policy.environment)
             except (CelError, BudgetExceeded) as error:
                 if not policy.ignore_failure:
-                    yield Decision(f"expression '{validation.expression}' resulted in error: {error}")
+                    yield PolicyDecision(f"expression '{validation.expression}' resulted in error: {error}")
                 continue
             if holds is not True:
-                yield Decision(_message(validation, evaluation, policy), validation.reason)
+                yield PolicyDecision(_message(validation, evaluation, policy), validation.reason)
 
     # -- mutating
 
@@ -281,7 +281,7 @@ def _mutation_denial(
     )
 
 
-def _denial(attributes: Attributes, message: str, decision: Decision) -> errors.ApiError:
+def _denial(attributes: Attributes, message: str, decision: PolicyDecision) -> errors.ApiError:
     resource = attributes.resource
     cause = errors.StatusCause(message=message)
     forbidden = errors.forbidden(resource.plural, attributes.shown_name, message, resource.group, [cause])

@@ -6,6 +6,7 @@ makes cluster IPs work.
 
 from kohort.cluster.apiserver.admission.webhook_client import ResolveService
 from kohort.cluster.apiserver.storage.reader import Reader
+from kohort.objects import well_known_names
 from kohort.objects.json_types import Json, JsonObject
 
 
@@ -33,7 +34,7 @@ def endpoint_resolver(reader: Reader) -> ResolveService:
 
 def _belongs(endpoint_slice: JsonObject, service: str) -> bool:
     labels = endpoint_slice["metadata"].get("labels") or {}
-    return bool(labels.get("kubernetes.io/service-name") == service)
+    return bool(labels.get(well_known_names.SERVICE_NAME) == service)
 
 
 def _ready_address(endpoint_slice: JsonObject) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from kohort.cluster.apiserver.outgoing.connection_errors import dial_problem
+from kohort.cluster.apiserver.outgoing.connections import dial_problem
 from kohort.objects.json_types import JsonObject
 
 if TYPE_CHECKING:

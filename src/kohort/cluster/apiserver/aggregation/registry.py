@@ -35,6 +35,7 @@ from kohort.kube import clock, errors
 from kohort.kube.http import Request, Response
 from kohort.kube.log import Log
 from kohort.kube.tasks import cancel_all
+from kohort.objects import well_known_names
 from kohort.objects.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 BUCKET: Final = "apiservices.apiregistration.k8s.io"
 SERVICES: Final = "services"
 SLICES: Final = "endpointslices.discovery.k8s.io"
-SERVICE_LABEL: Final = "kubernetes.io/service-name"
+SERVICE_LABEL: Final = well_known_names.SERVICE_NAME
 CHECK_SECONDS: Final = 30.0
 """How often a server that answers is asked again."""
 FIRST_RETRY: Final = 1.0
@@ -53,6 +54,18 @@ AGGREGATOR: Final = User("system:kube-aggregator", ("system:masters",))
 OWNER: Final = User("system:apiserver", ("system:masters", "system:authenticated"))
 
 Handle = Callable[[Request, User], Awaitable[Response]]
+
+
+LocalHandler = Callable[[Request], Awaitable[Response]]
+"""Answers for a group version in this process, for callers who may."""
+
+
+class LocalVersion(msgspec.Struct, frozen=True):
+    """A group version that is answered in this process, although it is not in the catalog."""
+
+    handler: LocalHandler
+    resources: list[JsonObject]
+    """What it serves, as an APIResourceList has it."""
 
 
 class RemoteClient(Protocol):
@@ -67,7 +80,7 @@ class RemoteClient(Protocol):
 
 @dataclass(slots=True)
 class RemoteVersion:
-    """A group version that another server answers for."""
+    """A group version that another server answers for, or a `handler` in this process."""
 
     name: str
     uid: str
@@ -76,6 +89,7 @@ class RemoteVersion:
     service: ServiceReference
     ca_bundle: str
     insecure: bool
+    handler: LocalHandler | None = None
     available: bool = False
     item: JsonObject | None = None
     """What it serves, as an entry of aggregated discovery."""
@@ -100,6 +114,8 @@ class Aggregation:
         self._resolve = resolve
         self._client = client
         self._handle = handle
+        self.local: dict[tuple[str, str], LocalVersion] = {}
+        """Group versions that are answered in this process while their APIService names no Service."""
         self._remotes: dict[tuple[str, str], RemoteVersion] = {}
         self._followers: list[asyncio.Task[None]] = []
         self.revision = 0
@@ -168,6 +184,8 @@ class Aggregation:
         return await self._send(remote, request, user)
 
     async def _send(self, remote: RemoteVersion, request: Request, user: User) -> Response:
+        if remote.handler is not None:
+            return await remote.handler(request)
         try:
             address = self._address(remote)
         except LookupError:
@@ -190,7 +208,7 @@ class Aggregation:
     def _changed(self, name: str) -> None:
         stored = self._store.get(BUCKET, "", name)
         document = stored.decode() if stored is not None else None
-        wanted = _remote(document) if document is not None and self._client is not None else None
+        wanted = self._wanted(document) if document is not None else None
         known = next((one for one in self._remotes.values() if one.name == name), None)
         if known is not None and (wanted is None or not _same(known, wanted)):
             del self._remotes[known.group, known.version]
@@ -200,11 +218,28 @@ class Aggregation:
             known = None
         if wanted is not None and known is None:
             assert document is not None
-            wanted.available = _is_available(document)
             self._remotes[wanted.group, wanted.version] = wanted
-            wanted.task = asyncio.ensure_future(self._keep_checking(wanted))
-            self._follow()
+            if wanted.handler is None:
+                wanted.available = _is_available(document)
+                wanted.task = asyncio.ensure_future(self._keep_checking(wanted))
+                self._follow()
             self.revision += 1
+
+    def _wanted(self, document: JsonObject) -> RemoteVersion | None:
+        """Who answers for the group version of an APIService, if it is not one of the catalog."""
+        remote = _remote(document)
+        if remote is not None:
+            return remote if self._client is not None else None
+        spec, metadata = document.get("spec") or {}, document["metadata"]
+        group, version = spec.get("group") or "", spec.get("version") or ""
+        local = self.local.get((group, version))
+        if local is None:
+            return None
+        nowhere = ServiceReference("", "", 0)
+        item = merged_discovery.version_item_of_list({"resources": local.resources}, version)
+        return RemoteVersion(
+            metadata["name"], metadata["uid"], group, version, nowhere, "", False, local.handler, True, item
+        )
 
     def _follow(self) -> None:
         if not self._followers:
@@ -292,7 +327,7 @@ class Aggregation:
         """A JSON document of the server. Raises ApiError, OSError or ValueError."""
         headers = {"accept": f"{accept},application/json", "user-agent": "kube-apiserver/kohort"}
         response = await self._send(remote, Request("GET", path, (), headers), AGGREGATOR)
-        body = await _whole(response)
+        body = await response.whole_body(MAX_DOCUMENT)
         if not 200 <= response.status < 300:
             raise ValueError(f"bad status from {quote(path)}: {response.status}")
         return msgspec.json.decode(body)
@@ -378,14 +413,3 @@ def _words(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "context deadline exceeded"
     return error.message if isinstance(error, errors.ApiError) else str(error)
-
-
-async def _whole(response: Response) -> bytes:
-    if isinstance(response.body, bytes):
-        return response.body
-    body = bytearray()
-    async for chunk in response.body:
-        body += chunk
-        if len(body) > MAX_DOCUMENT:
-            raise ValueError("the document is too large")
-    return bytes(body)

@@ -231,7 +231,7 @@ def own_status(live: JsonObject, obj: JsonObject, node: Node) -> None:
 def after_update(
     entries: Iterable[ManagedFieldsEntry], changes: Callable[[str], Differences | None], writer: ManagedFieldsEntry
 ) -> list[ManagedFieldsEntry]:
-    """The entries after a write that is no apply."""
+    """The entries after a write that is not an apply."""
     kept = {entry.identity: entry for entry in entries_less(entries, changes)}
     change = changes(writer.api_version)
     written = ownable(change.written) if change else EMPTY

@@ -6,7 +6,7 @@
    the field changes hands instead. Fields with equal values are shared without conflict.
 4. The manager's entry becomes exactly what the intent claims.
 
-kubectl gets one favour: a conflict over a field that has the value of its own last-applied annotation is no conflict,
+kubectl gets one favour: a conflict over a field that has the value of its last-applied annotation is not a conflict,
 because that is how an object moves from client-side to server-side apply; and where that annotation exists it is kept
 current.
 """
@@ -52,12 +52,13 @@ from kohort.cluster.apiserver.apply.untracked_fields import NEVER_TRACKED
 from kohort.cluster.apiserver.patch.go_error_text import go_json, refused
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.kube.errors import ApiError, StatusCause, bad_request, failure
+from kohort.objects import well_known_names
 from kohort.objects.go_quote import go_quote
 from kohort.objects.json_types import JsonObject
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 KUBECTL: Final = "kubectl"
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED: Final = well_known_names.LAST_APPLIED
 MAX_ANNOTATIONS: Final = 256 * 1024
 
 

@@ -5,16 +5,13 @@ from the caller that it has expired.
 """
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
 
 from kohort.cluster.apiserver.auth.jwt import BadToken
 from kohort.cluster.apiserver.auth.model import ANONYMOUS, User
 from kohort.cluster.apiserver.auth.tokens import TokenIssuer
 from kohort.kube import errors
-
-PeerCertificate: TypeAlias = Mapping[str, object]
-"""A verified client certificate, as `ssl.SSLObject.getpeercert()` returns it."""
+from kohort.rules.client_certificate import PeerCertificate, certificate_subject
 
 WEBSOCKET_BEARER = "base64url.bearer.authorization.k8s.io."
 AUTHENTICATED = "system:authenticated"
@@ -40,15 +37,8 @@ class Authenticator:
 
 
 def certificate_user(certificate: PeerCertificate) -> User | None:
-    """The common name is the user, the organizations are its groups."""
-    name = ""
-    groups: list[str] = []
-    for key, value in _attributes(certificate.get("subject")):
-        if key == "commonName":
-            name = value
-        elif key == "organizationName":
-            groups.append(value)
-    return User(name, (*groups, AUTHENTICATED)) if name else None
+    subject = certificate_subject(certificate)
+    return User(subject.name, (*subject.groups, AUTHENTICATED)) if subject is not None else None
 
 
 def bearer_token(headers: Mapping[str, str]) -> str | None:
@@ -73,10 +63,3 @@ def offered_subprotocols(headers: Mapping[str, str]) -> list[str]:
 
 def _subprotocols(headers: Mapping[str, str]) -> Sequence[str]:
     return [item.strip() for item in headers.get("sec-websocket-protocol", "").split(",") if item.strip()]
-
-
-def _attributes(subject: object) -> Iterable[tuple[str, str]]:
-    """The attributes of a distinguished name: a tuple of tuples of pairs, in the order of the certificate."""
-    if isinstance(subject, tuple):
-        for relative_name in subject:
-            yield from relative_name

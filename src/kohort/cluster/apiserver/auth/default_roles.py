@@ -13,10 +13,11 @@ A role that is `part-of admin` carries the label that the role which is the `sum
 
 from importlib import resources
 
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 
 API_GROUP = "rbac.authorization.k8s.io"
-AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+AGGREGATE = well_known_names.AGGREGATE_TO
 
 
 def bootstrap_objects() -> list[JsonObject]:

@@ -6,11 +6,14 @@ One algorithm, one key: what a token's header says about its algorithm is compar
 import base64
 import hashlib
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from kohort.objects.json_types import JsonObject
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric import ec
 
 UNKNOWN: Final = "invalid bearer token"
 
@@ -81,7 +84,7 @@ class Signer:
         return content
 
     @cached_property
-    def _key(self):  # type: ignore[no-untyped-def]
+    def _key(self) -> "ec.EllipticCurvePrivateKey":
         from kohort.kube.certificate_issuing import load_key, new_key
 
         return load_key(self._key_pem or new_key())

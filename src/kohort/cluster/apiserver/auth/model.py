@@ -29,6 +29,6 @@ class AccessRequest(msgspec.Struct, frozen=True):
     path: str = ""
 
 
-class Decision(msgspec.Struct, frozen=True):
+class AccessDecision(msgspec.Struct, frozen=True):
     allowed: bool
     reason: str = ""

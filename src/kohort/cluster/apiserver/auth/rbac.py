@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
+from kohort.cluster.apiserver.auth.model import AccessDecision, AccessRequest, User
 from kohort.cluster.apiserver.auth.rbac_rules import Rule
 from kohort.cluster.apiserver.storage.model import Store, Stored
 
 SUPERUSERS = "system:masters"
-ALLOWED = Decision(True)
+ALLOWED = AccessDecision(True)
 KEPT_DECISIONS = 20_000
 
 CLUSTER_ROLES = "clusterroles.rbac.authorization.k8s.io"
@@ -66,9 +66,9 @@ class Authorizer:
         self._store = store
         self._seen: tuple[Sequence[Stored], ...] = ()
         self._index = RbacIndex((), (), (), ())
-        self._decisions: dict[tuple[object, ...], Decision] = {}
+        self._decisions: dict[tuple[object, ...], AccessDecision] = {}
 
-    def authorize(self, request: AccessRequest) -> Decision:
+    def authorize(self, request: AccessRequest) -> AccessDecision:
         user = request.user
         if SUPERUSERS in user.groups:
             return ALLOWED
@@ -101,14 +101,14 @@ class Authorizer:
         self._refresh()
         return self._index.role_rules(ref, namespace)
 
-    def _decide(self, request: AccessRequest) -> Decision:
+    def _decide(self, request: AccessRequest) -> AccessDecision:
         problems: list[str] = []
         for grant in self._index.grants(request.user, request.namespace):
             if any(rule.allows(request) for rule in grant.rules):
-                return Decision(True, f"RBAC: allowed by {grant.source}")
+                return AccessDecision(True, f"RBAC: allowed by {grant.source}")
             if grant.problem:
                 problems.append(grant.problem)
-        return Decision(False, f"RBAC: {_joined(problems)}" if problems else "")
+        return AccessDecision(False, f"RBAC: {_joined(problems)}" if problems else "")
 
     def _refresh(self) -> None:
         current = tuple([self._store.list(bucket) for bucket in BUCKETS])

@@ -14,14 +14,18 @@ class CelError(Exception):
     """
 
 
+class NoOverload(CelError):
+    """A call whose arguments fit no signature."""
+
+    def __init__(self, message: str = "no such overload") -> None:
+        super().__init__(message)
+
+
 class BudgetExceeded(Exception):
     """The evaluation cost more than allowed. Not a `CelError`, because no operator may absorb it."""
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")
-
-
-NO_OVERLOAD = "no such overload"
 
 
 class Issue(msgspec.Struct, frozen=True):

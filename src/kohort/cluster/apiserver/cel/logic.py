@@ -1,7 +1,7 @@
 """What a compiled expression is, and the one rule of `&&`, `||`, `all` and `exists`.
 
 A term that decides (false for `&&` and `all`, true for `||` and `exists`) settles the matter, whatever else failed. If
-no term decides, the first failure is the result; a term that is no truth value counts as a failure.
+no term decides, the first failure is the result; a term that is not a boolean counts as a failure.
 """
 
 from collections.abc import Callable, Iterable

@@ -102,10 +102,10 @@ def _folded(implementation: Implementation, values: list[Json]) -> Closure:
     try:
         result = implementation(*values)
     except CelError as error:
-        message = str(error)
+        kind, message = type(error), str(error)
 
         def failing(v: Frame) -> Json:
-            raise CelError(message)
+            raise kind(message)
 
         return failing
     return lambda v: result

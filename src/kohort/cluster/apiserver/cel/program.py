@@ -1,7 +1,7 @@
 """A compiled expression."""
 
 from kohort.cluster.apiserver.cel.budget import Budget
-from kohort.cluster.apiserver.cel.errors import NO_OVERLOAD, CelError
+from kohort.cluster.apiserver.cel.errors import CelError, NoOverload
 from kohort.cluster.apiserver.cel.logic import Closure
 from kohort.cluster.apiserver.cel.syntax import Expr
 from kohort.cluster.apiserver.cel.types import Type
@@ -32,6 +32,6 @@ class Program:
             return self._body([budget or Budget(), *values, *self._locals])
         except (TypeError, AttributeError, ValueError, OverflowError) as error:
             # A value that is not what its schema says: a null where none is allowed, a number for a string.
-            raise CelError(NO_OVERLOAD) from error
+            raise NoOverload from error
         except RecursionError:
             raise CelError("expression is nested too deeply") from None

@@ -44,7 +44,7 @@ class SchemaObject(ObjectType):
     def __init__(self, name: str, nodes: Mapping[str, Node]) -> None:
         super().__init__("object", name)
         self.raw_names: dict[str, str] = {}
-        """The property behind each identifier. Reserved words are no identifiers, but may follow a dot as they are."""
+        """The property behind each identifier. Reserved words are not identifiers, but may follow a dot as they are."""
         for raw in nodes:
             identifier = escaped(raw)
             if identifier is not None:

@@ -8,7 +8,7 @@ with the schema's meaning: dates as timestamps, set-like lists without an order,
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from kohort.cluster.apiserver.cel.errors import NO_OVERLOAD, CelError
+from kohort.cluster.apiserver.cel.errors import CelError, NoOverload
 from kohort.objects.json_types import Json
 
 INT_MIN: Final = -(1 << 63)
@@ -148,7 +148,7 @@ def unwrapped(value: Json) -> Json:
 
 
 def no_overload() -> CelError:
-    return CelError(NO_OVERLOAD)
+    return NoOverload()
 
 
 # -- what a value is

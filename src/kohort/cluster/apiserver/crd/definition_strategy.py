@@ -22,6 +22,7 @@ _STRING_FORMATS: Final = frozenset(
 )  # fmt: skip
 """Formats of strings that are checked, without their dashes."""
 
+_WITH_SCHEMAS: Final = frozenset(("properties", "allOf", "oneOf", "anyOf", "not", "items", "additionalProperties"))
 _NUMBER_FORMATS: Final = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 
@@ -89,6 +90,8 @@ def _formats(schema: JsonObject) -> Iterator[str]:
     name = schema.get("format") or ""
     if name and not _is_known(name, schema.get("type") or ""):
         yield name
+    if _WITH_SCHEMAS.isdisjoint(schema):
+        return  # most schemas have none below
     inner = [below for key in ("items", "not", "additionalProperties") if isinstance(below := schema.get(key), dict)]
     inner += [below for key in ("allOf", "anyOf", "oneOf") for below in schema.get(key) or ()]
     inner += (schema.get("properties") or {}).values()

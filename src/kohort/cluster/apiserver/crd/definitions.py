@@ -19,9 +19,10 @@ from kohort.cluster.apiserver.kinds.version_priority import version_priority
 from kohort.cluster.apiserver.representation.tables import custom_columns
 from kohort.kube import clock
 from kohort.kube.resources import Resource
+from kohort.objects import well_known_names
 from kohort.objects.json_types import Json, JsonObject
 
-APPROVED: Final = "api-approved.kubernetes.io"
+APPROVED: Final = well_known_names.API_APPROVED
 _READ_WRITE: Final = ("get", "patch", "update")
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from kohort.cluster.apiserver.cel import Budget, BudgetExceeded, CelError, CompileError, Program, kubernetes_environment
 from kohort.cluster.apiserver.cel import types as t
 from kohort.cluster.apiserver.cel.budget import PER_CALL, PER_OBJECT
-from kohort.cluster.apiserver.cel.errors import NO_OVERLOAD
+from kohort.cluster.apiserver.cel.errors import NoOverload
 from kohort.cluster.apiserver.cel.schema_types import schema_type, wrapper
 from kohort.cluster.apiserver.cel.types import Type
 from kohort.cluster.apiserver.cel.values import NONE, Optional
@@ -195,7 +195,7 @@ class _Run:
         try:
             holds = self.evaluate(rule.program, node, rule, value, old)
         except CelError as error:
-            self.errors.append(field_errors.invalid(path, shown_type, _failure(str(error), rule.message)))
+            self.errors.append(field_errors.invalid(path, shown_type, _failure(error, rule.message)))
             return
         except BudgetExceeded as error:
             detail = f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: "
@@ -256,10 +256,10 @@ def _optional(old: Json, node: Node) -> Optional:
     return Optional(wrap(old) if wrap else old)
 
 
-def _failure(reason: str, message: str) -> str:
-    if reason.startswith(NO_OVERLOAD):
+def _failure(error: CelError, message: str) -> str:
+    if isinstance(error, NoOverload):
         return (
-            f"'{reason}': call arguments did not match a supported operator, function or macro signature "
+            f"'{error}': call arguments did not match a supported operator, function or macro signature "
             f"for rule: {message}"
         )
-    return f"{reason} evaluating rule: {message}"
+    return f"{error} evaluating rule: {message}"

@@ -20,6 +20,7 @@ from kohort.kube.http import Response
 from kohort.objects import field_errors
 from kohort.objects.json_types import JsonObject
 from kohort.objects.selectors import LabelSelector
+from kohort.rules import pod_disruption
 
 SUCCESS: Final[JsonObject] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 BUDGETS: Final = "poddisruptionbudgets.policy"
@@ -134,9 +135,9 @@ class PodActions:
 
     async def _mark(self, call: ResourceRequest, deletion: DeleteOptions) -> DeleteOptions:
         condition = {
-            "type": "DisruptionTarget",
+            "type": pod_disruption.DISRUPTION_TARGET,
             "status": "True",
-            "reason": "EvictionByEvictionAPI",
+            "reason": pod_disruption.EVICTION_API,
             "message": "Eviction API: evicting",
         }
         while True:
@@ -228,7 +229,8 @@ def _bound(pod: JsonObject, binding: JsonObject, node: str) -> JsonObject:
     for field in ("annotations", "labels"):
         if wanted.get(field):
             metadata[field] = {**(metadata.get(field) or {}), **wanted[field]}
-    set_condition(pod, {"type": "PodScheduled", "status": "True"})
+    generation = metadata.get("generation") or 0
+    set_condition(pod, {"type": "PodScheduled", "status": "True", "observedGeneration": generation})
     return pod
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.cluster.apiserver.aggregation.definition_apiservices import DefinitionApiServices
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.catalog.view import KindView
 from kohort.cluster.apiserver.crd.conversion import DefinitionVersions
@@ -38,8 +39,11 @@ BACKGROUND: Final = DeleteOptions(propagation="Background", document={"kind": "D
 class DefinitionServing:
     """Imports what it needs to know of definitions when the first one comes: a server without any starts faster."""
 
-    def __init__(self, parts: ServerParts, writer: Writer, deleter: Deleter) -> None:
+    def __init__(
+        self, parts: ServerParts, writer: Writer, deleter: Deleter, api_services: DefinitionApiServices
+    ) -> None:
         self._parts = parts
+        self._api_services = api_services
         self._writer = writer
         self._deleter = deleter
         self._served: dict[str, tuple[str, int]] = {}
@@ -70,6 +74,7 @@ class DefinitionServing:
         from kohort.cluster.apiserver.crd import definitions
 
         crd = stored.decode()
+        await self._api_services.definition_changed(name, crd)
         if crd["metadata"].get("deletionTimestamp"):
             self._begin_cleaning(name, crd)
             return
@@ -81,7 +86,10 @@ class DefinitionServing:
             await self._write_status(name, uid, lambda live: definitions.status_for(live, self._others(name)))
 
     def _others(self, name: str) -> list[JsonObject]:
-        return [stored.decode() for stored in self._parts.store.list(BUCKET) if stored.name != name]
+        """The other definitions of the same group: only with them can a definition share names."""
+        group = _group(name)
+        definitions = self._parts.store.list(BUCKET)
+        return [stored.decode() for stored in definitions if stored.name != name and _group(stored.name) == group]
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
@@ -106,9 +114,9 @@ class DefinitionServing:
 
     async def _gone(self, name: str) -> None:
         self._withdraw(name)
-        group = name.partition(".")[2]
+        await self._api_services.definition_changed(name, None)
         for stored in self._parts.store.list(BUCKET):
-            if stored.name.partition(".")[2] == group:
+            if _group(stored.name) == _group(name):
                 await self.changed(stored.name)
 
     async def _write_status(self, name: str, uid: str, status_of: Callable[[JsonObject], JsonObject]) -> None:
@@ -193,6 +201,11 @@ class DefinitionServing:
                 return
             except StaleRevision:
                 continue
+
+
+def _group(name: str) -> str:
+    """The group of a definition. Its name is the plural and the group: validation requires it."""
+    return name.partition(".")[2]
 
 
 def _in_deletion(crd: JsonObject) -> JsonObject:

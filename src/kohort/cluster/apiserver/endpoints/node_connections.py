@@ -19,9 +19,9 @@ from kohort.kube.http import Response
 from kohort.objects import field_errors
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import JsonObject
+from kohort.rules.simulation_labels import SIMULATED
 
 KUBELET_PORT: Final = 10250
-SIMULATED: Final = "simulation.kohort.dev/node"
 _ADDRESS_ORDER: Final = ("InternalIP", "Hostname", "InternalDNS", "ExternalIP", "ExternalDNS")
 
 Query = tuple[tuple[str, str], ...]

@@ -8,6 +8,7 @@ import msgspec
 
 from kohort.cluster.apiserver.aggregation.merged_discovery import merged_swagger
 from kohort.cluster.apiserver.catalog.catalog import Catalog
+from kohort.cluster.apiserver.openapi import protobuf
 from kohort.cluster.apiserver.openapi.document import EncodedDocument, OpenApi
 from kohort.cluster.apiserver.representation import encoding
 from kohort.cluster.apiserver.representation.negotiation import JSON, Media, clauses, wants_pretty
@@ -30,8 +31,6 @@ _DOCUMENTS: Final = (
     "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
 )
 """Who asks for a document of the third version in one of these forms gets it as JSON."""
-_NOTHING: Final = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.0"
-"""A document that defines nothing: its version, and the title and version of what it describes."""
 
 
 class AggregatedOpenApi(Protocol):
@@ -51,6 +50,8 @@ class OpenApiEndpoints:
         self._revision = -1
         self._current: OpenApi | None = None
         self._merged: tuple[tuple[str, int], EncodedDocument] | None = None
+        self._binary: tuple[str, EncodedDocument] | None = None
+        """With the hash of the document that it says the same as."""
 
     def answer(self, request: Request) -> Response | None:
         path = request.path.rstrip("/")
@@ -106,19 +107,24 @@ class OpenApiEndpoints:
         return response
 
     def _swagger(self, request: Request) -> Response:
-        """Clients that ask for the binary form, kubectl for one, have looked for a kind in the third version and not
-        found it. They get a document without kinds, and then say themselves that there is no such kind."""
         wanted = [clause.type for clause in clauses(request.headers.get("accept", ""))]
         if wanted and wanted[0] in _BINARY:
-            return Response(200, {"content-type": _BINARY[0], "vary": "Accept"}, _NOTHING)
+            return _cached(request, self._binary_swagger(), _BINARY[0])
         if wanted and not any(one in (JSON, "*/*", "application/*") for one in wanted):
             raise errors.failure(406, "NotAcceptable", f"only the following media types are accepted: {JSON}")
         return _cached(request, self._whole_swagger())
 
+    def _binary_swagger(self) -> EncodedDocument:
+        whole = self._whole_swagger()
+        if self._binary is None or self._binary[0] != whole.hash:
+            body = protobuf.encoded(msgspec.json.decode(whole.body))
+            self._binary = (whole.hash, EncodedDocument(body, hashlib.sha256(body).hexdigest().upper()))
+        return self._binary[1]
 
-def _cached(request: Request, published: EncodedDocument) -> Response:
+
+def _cached(request: Request, published: EncodedDocument, media: str = JSON) -> Response:
     etag = f'"{published.hash}"'
-    headers = {"content-type": JSON, "etag": etag, "vary": "Accept", "cache-control": "no-cache, private"}
+    headers = {"content-type": media, "etag": etag, "vary": "Accept", "cache-control": "no-cache, private"}
     if request.headers.get("if-none-match") == etag:
         del headers["content-type"]
         return Response(304, headers)

@@ -16,11 +16,12 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from kohort.cluster.apiserver.endpoints import connect_admission
-from kohort.cluster.apiserver.endpoints.node_connections import address_of
+from kohort.cluster.apiserver.endpoints.node_connections import KUBELET_PORT, address_of
 from kohort.cluster.apiserver.endpoints.proxy_links import LinkRewriter, with_links
 from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts
 from kohort.kube import errors
 from kohort.kube.http import Response
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.rules.pod_addresses import belongs_to_pod, can_be_of_pod
 
@@ -79,7 +80,7 @@ class ProxyEndpoints:
         scheme, name, port = split_name(call.name)
         node = self._object(call, "nodes", "", name)
         host, agent_port = address_of(node)
-        if port and _number(port) != agent_port:
+        if port and _number(port) not in (agent_port, KUBELET_PORT):  # by the usual number the agent is meant as well
             if not can_be_of_pod(host):  # nor can it be of anything but the machine itself
                 raise address_not_allowed()
             return await self._pass_on(call, ProxyTarget(scheme, host, _number(port)))
@@ -132,7 +133,7 @@ class ProxyEndpoints:
         slices = [
             piece
             for piece in self._parts.reader.list(SLICES, metadata["namespace"])
-            if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == metadata["name"]
+            if (piece["metadata"].get("labels") or {}).get(well_known_names.SERVICE_NAME) == metadata["name"]
         ]
         if not slices:
             raise errors.not_found("services", metadata["name"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kohort.cluster.apiserver.admission.model import Attributes
-from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
+from kohort.cluster.apiserver.auth.model import AccessDecision, AccessRequest, User
 from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.catalog.view import KindView
 from kohort.cluster.apiserver.crd.conversion import Resolve
@@ -38,7 +38,7 @@ class NoAdmission:
 
 
 class Authorizer(Protocol):
-    def authorize(self, request: AccessRequest) -> Decision: ...
+    def authorize(self, request: AccessRequest) -> AccessDecision: ...
 
 
 @dataclass(slots=True)

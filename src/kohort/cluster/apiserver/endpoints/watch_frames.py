@@ -18,11 +18,12 @@ from kohort.cluster.apiserver.representation.negotiation import JSON, PROTOBUF, 
 from kohort.cluster.apiserver.storage.model import Change, Stored
 from kohort.kube import errors
 from kohort.kube.resources import Resource
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 
 FRAMES_KEPT: Final = 4 << 20
 BATCHES_KEPT: Final = 4 << 20
-INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+INITIAL_EVENTS_END: Final = well_known_names.INITIAL_EVENTS_END
 
 
 class Frames:

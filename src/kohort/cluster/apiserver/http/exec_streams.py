@@ -31,17 +31,8 @@ from kohort.cluster.apiserver.server import ApiServer, failure_response
 from kohort.kube import errors
 from kohort.kube.http import Request
 from kohort.kube.tasks import cancel_all
+from kohort.rules.stream_protocols import CHANNELS, SPDY_TUNNEL
 
-CHANNELS: Final = (
-    "v5.channel.k8s.io",
-    "v4.channel.k8s.io",
-    "v3.channel.k8s.io",
-    "v2.channel.k8s.io",
-    "channel.k8s.io",
-    "v4.base64.channel.k8s.io",
-    "base64.channel.k8s.io",
-)
-SPDY_TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
 BINARY: Final = "binary.k8s.io"
 BASE64: Final = "base64.binary.k8s.io"
 

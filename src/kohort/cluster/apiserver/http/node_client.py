@@ -1,32 +1,31 @@
-"""HTTPS and WebSocket connections to node agents.
-
-aiohttp is loaded with the first of them: that takes as long as a fifth of the start.
-"""
+"""HTTPS and WebSocket connections to node agents."""
 
 import asyncio
-import contextlib
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from kohort.cluster.apiserver.endpoints.node_connections import NodeLocation, unreachable
 from kohort.cluster.apiserver.endpoints.proxy import ProxyTarget
-from kohort.cluster.apiserver.outgoing.connection_errors import dial_problem
+from kohort.cluster.apiserver.outgoing.connections import (
+    CALLERS_OWN,
+    CONNECT_TIMEOUT,
+    chunks,
+    connection_problem,
+    open_session,
+    passed_on,
+)
 from kohort.kube import errors
 from kohort.kube.http import Response
 
 if TYPE_CHECKING:
     import aiohttp
 
-CONNECT_TIMEOUT: Final = 10.0
 MAX_MESSAGE: Final = 16 * 1024 * 1024
 """Bytes of one message of a WebSocket, which is buffered until it is complete."""
 VERSIONS: Final = "x-stream-protocol-version"
 """Names what is spoken above SPDY."""
-_CALLERS_OWN: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-"""Headers that the caller sends or not: nothing is added in its name."""
-_HOP_BY_HOP: Final = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding", "upgrade"})
 
 
 def trusting_context(certificate: str = "", key: str = "") -> ssl.SSLContext:
@@ -55,11 +54,11 @@ class HttpsNodeClient:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 answer = await self._connections().get(self._url(location, "https"), ssl=self._context())
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise unreachable(location, _worded(problem, location)) from None
+            raise unreachable(location, connection_problem(problem, location.host, location.port)) from None
         if answer.status >= 400:
             text = (await answer.read()).decode(errors="replace")
             raise refused(answer.status, text)
-        return Response(answer.status, {}, _chunks(answer))
+        return Response(answer.status, {}, chunks(answer))
 
     async def websocket(self, location: NodeLocation, protocols: tuple[str, ...]) -> "aiohttp.ClientWebSocketResponse":
         import aiohttp
@@ -76,7 +75,7 @@ class HttpsNodeClient:
         except aiohttp.WSServerHandshakeError as problem:
             raise await self.objection(location) or refused(problem.status, problem.message) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise unreachable(location, _worded(problem, location)) from None
+            raise unreachable(location, connection_problem(problem, location.host, location.port)) from None
 
     async def upgraded(
         self, location: NodeLocation, protocol: str, versions: Sequence[str]
@@ -90,7 +89,7 @@ class HttpsNodeClient:
                 url = self._url(location, "https")
                 answer = await self._connections().get(url, headers=headers, ssl=self._context())
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise unreachable(location, _worded(problem, location)) from None
+            raise unreachable(location, connection_problem(problem, location.host, location.port)) from None
         if answer.status != 101:
             raise refused(answer.status, (await answer.read()).decode(errors="replace"))
         return answer
@@ -128,24 +127,16 @@ class HttpsNodeClient:
                     data=body or None,
                     ssl=self._context() if target.is_agent else trusting_context(),
                     allow_redirects=False,
-                    skip_auto_headers=_CALLERS_OWN,
+                    skip_auto_headers=CALLERS_OWN,
                 )
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            message = f"error trying to reach service: {_worded(problem, location)}"
+            message = f"error trying to reach service: {connection_problem(problem, location.host, location.port)}"
             raise errors.failure(503, "ServiceUnavailable", message) from None
-        kept = {key.lower(): value for key, value in answer.headers.items() if key.lower() not in _HOP_BY_HOP}
-        if method == "HEAD":
-            answer.release()
-            length = answer.headers.get("content-length")
-            return Response(answer.status, {**kept, "content-length": length} if length else kept)
-        return Response(answer.status, kept, _chunks(answer))
+        return passed_on(answer)
 
     def _connections(self) -> "aiohttp.ClientSession":
-        import aiohttp
-
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
-            self._session = aiohttp.ClientSession(timeout=timeout, auto_decompress=False)
+            self._session = open_session()
         return self._session
 
     def _context(self) -> ssl.SSLContext:
@@ -159,29 +150,8 @@ class HttpsNodeClient:
         return f"{scheme}://{host}:{location.port}{quote(location.path)}{query}"
 
 
-async def _chunks(answer: "aiohttp.ClientResponse") -> AsyncIterator[bytes]:
-    import aiohttp
-
-    try:
-        with contextlib.suppress(aiohttp.ClientError, ConnectionError):
-            async for chunk in answer.content.iter_any():
-                yield chunk
-    finally:
-        answer.close()
-
-
 def refused(code: int, text: str) -> errors.ApiError:
     """What a node agent says no to is said on with its own code."""
     message = text.strip() or f"the node answered {code}"
     reasons = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound"}
     return errors.failure(code, reasons.get(code, "InternalError"), message)
-
-
-def _worded(problem: BaseException, location: NodeLocation) -> str:
-    import aiohttp
-
-    if isinstance(problem, aiohttp.ClientConnectorError):
-        return dial_problem(problem)
-    if isinstance(problem, TimeoutError):
-        return f"dial tcp {location.host}:{location.port}: i/o timeout"
-    return str(problem) or type(problem).__name__

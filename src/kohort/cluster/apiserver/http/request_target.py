@@ -30,7 +30,7 @@ def without_origin(target: str) -> str:
 
 
 def decoded_path(raw: str) -> str:
-    """The path with its segments decoded one by one. What decodes to something that is no segment is refused."""
+    """The path with its segments decoded one by one. What decodes to something that is not a segment is refused."""
     if not raw.startswith("/"):
         raise errors.path_not_found()
     if "%" not in raw:

@@ -6,12 +6,13 @@ from kohort.cluster.apiserver.kinds.claim_spec import check_claim_spec
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import default_claim_spec
 from kohort.cluster.apiserver.schema.field_checks import Errors, immutable, qualified, quantity, same
+from kohort.objects import well_known_names
 from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.rules.extended_resources import is_native
 
-CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+CLASS_ANNOTATION: Final = well_known_names.BETA_STORAGE_CLASS
 _RESIZE_STATES: Final = (
     "ControllerResizeInProgress",
     "ControllerResizeInfeasible",

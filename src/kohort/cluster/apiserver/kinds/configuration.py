@@ -8,6 +8,7 @@ import msgspec
 
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.schema.field_checks import WHOLE_OBJECT, Errors, immutable, named
+from kohort.objects import well_known_names
 from kohort.objects.field_errors import FieldError, forbidden, invalid, required, too_long
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import config_key
@@ -54,8 +55,8 @@ def _decoded_size(text: str) -> int:
 
 
 _REQUIRED_KEYS: Final = {
-    "kubernetes.io/dockercfg": ".dockercfg",
-    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+    well_known_names.DOCKER_CONFIG: ".dockercfg",
+    well_known_names.DOCKER_CONFIG_JSON: ".dockerconfigjson",
 }
 
 
@@ -91,8 +92,8 @@ class SecretStrategy(Strategy):
 
 def _check_secret_type(errors: Errors, secret: JsonObject, data: JsonObject) -> None:
     kind = secret.get("type")
-    if kind == "kubernetes.io/service-account-token":
-        if not (secret["metadata"].get("annotations") or {}).get("kubernetes.io/service-account.name"):
+    if kind == well_known_names.SERVICE_ACCOUNT_TOKEN:
+        if not (secret["metadata"].get("annotations") or {}).get(well_known_names.SERVICE_ACCOUNT_NAME):
             errors.append(required("metadata.annotations[kubernetes.io/service-account.name]"))
     elif kind in _REQUIRED_KEYS:
         key = _REQUIRED_KEYS[kind]

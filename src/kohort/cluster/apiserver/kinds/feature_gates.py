@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from kohort.objects import feature_gates
+from kohort.rules import node_feature_gates
 
-POD_LEVEL_RESOURCES: Final = "PodLevelResources"
-IN_PLACE_RESIZE: Final = "InPlacePodVerticalScaling"
-POD_LEVEL_RESIZE: Final = "InPlacePodLevelResourcesVerticalScaling"
-INIT_CONTAINER_RESIZE: Final = "InPlacePodVerticalScalingInitContainers"
+POD_LEVEL_RESOURCES: Final = node_feature_gates.POD_LEVEL_RESOURCES
+IN_PLACE_RESIZE: Final = node_feature_gates.RESIZE
+POD_LEVEL_RESIZE: Final = node_feature_gates.POD_LEVEL_RESIZE
+INIT_CONTAINER_RESIZE: Final = node_feature_gates.INIT_RESIZE
 MEMORY_VOLUME_RESIZE: Final = "InPlacePodVerticalScalingMemoryBackedVolumes"
 FIX_POD_LEVEL_DEFAULTING: Final = "PodLevelResourcesFixDefaulting"
 NODE_DECLARED_FEATURES: Final = "NodeDeclaredFeatures"
@@ -37,8 +38,7 @@ DEFAULTS: Final[Mapping[str, bool]] = {
 
 
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    POD_LEVEL_RESIZE: (IN_PLACE_RESIZE, POD_LEVEL_RESOURCES, NODE_DECLARED_FEATURES),
-    INIT_CONTAINER_RESIZE: (IN_PLACE_RESIZE, NODE_DECLARED_FEATURES),
+    **{name: (*needed, NODE_DECLARED_FEATURES) for name, needed in node_feature_gates.NEEDS.items()},
     MEMORY_VOLUME_RESIZE: (IN_PLACE_RESIZE, NODE_DECLARED_FEATURES),
     FIX_POD_LEVEL_DEFAULTING: (POD_LEVEL_RESOURCES,),
 }
@@ -47,7 +47,10 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def parse(text: str) -> dict[str, bool]:
     """`A=true,B=false` as on the command line, with what follows from it; ValueError says what is wrong."""
-    chosen = feature_gates.parse(text)
+    return completed(feature_gates.parse(text))
+
+
+def completed(chosen: Mapping[str, bool]) -> dict[str, bool]:
     feature_gates.check_known(chosen, DEFAULTS)
     return feature_gates.with_needs(chosen, NEEDS, DEFAULTS)
 

@@ -14,6 +14,7 @@ from kohort.cluster.apiserver.schema.field_checks import (
     port_number,
     same,
 )
+from kohort.objects import well_known_names
 from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import (
@@ -24,7 +25,7 @@ from kohort.objects.names import (
     wildcard_dns1123_subdomain,
 )
 
-CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
+CLASS_ANNOTATION: Final = well_known_names.INGRESS_CLASS
 _PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
 _BAD_SEQUENCES: Final = ("//", "/./", "/../", "%2f", "%2F")
 _BAD_ENDS: Final = ("/..", "/.")

@@ -5,11 +5,12 @@ from typing import Final
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.schema.field_checks import Errors
 from kohort.cluster.apiserver.schema.metadata_rules import finalizer_errors, standard_finalizer_errors
+from kohort.objects import well_known_names
 from kohort.objects.field_errors import FieldError, invalid
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label
 
-NAME_LABEL: Final = "kubernetes.io/metadata.name"
+NAME_LABEL: Final = well_known_names.NAMESPACE_NAME
 FINALIZER: Final = "kubernetes"
 
 

@@ -1,14 +1,17 @@
 """ResourceQuotas and LimitRanges."""
 
 import uuid
+from itertools import islice
 from typing import Final
+
+import msgspec
 
 from kohort.cluster.apiserver.kinds import resource_names
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import round_up
 from kohort.cluster.apiserver.schema.field_checks import Errors, quantity
-from kohort.objects.field_errors import FieldError, duplicate, forbidden, invalid, required
-from kohort.objects.json_types import JsonObject
+from kohort.objects.field_errors import FieldError, duplicate, forbidden, invalid, required, too_many
+from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.names import qualified_name
 from kohort.objects.quantity import Quantity
 
@@ -18,6 +21,9 @@ _POD_RESOURCES: Final = frozenset(
     ("pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory")
 )
 _CONFLICTS: Final = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
+_MOST: Final = 32
+"""Scopes of a quota, of which there are seven; and resources that a scope does not allow and that are reported."""
+_LONGEST_SHOWN: Final = 4096
 _MUST_EXIST: Final = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
     "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
@@ -68,20 +74,28 @@ def _check_quota(errors: Errors, spec: JsonObject) -> None:
     hard = spec.get("hard") or {}
     _check_amounts(errors, "spec.hard", hard)
     scopes = spec.get("scopes") or []
+    if len(scopes) > _MOST:
+        errors.append(too_many("spec.scopes", len(scopes), _MOST))
+        return
+    brief = _brief(scopes)
     for scope in scopes:
         if scope not in SCOPES:
-            errors.append(invalid("spec.scopes", scopes, "unsupported scope"))
-        _check_scope_resources(errors, "spec.scopes", scope, hard, scopes)
-    _check_conflicts(errors, "spec.scopes", scopes, scopes)
+            errors.append(invalid("spec.scopes", brief, "unsupported scope"))
+        _check_scope_resources(errors, "spec.scopes", scope, hard, brief)
+    _check_conflicts(errors, "spec.scopes", scopes, brief)
     selector = spec.get("scopeSelector")
     if selector is not None:
         _check_scope_selector(errors, "spec.scopeSelector.matchExpressions", selector, hard, scopes)
 
 
-def _check_scope_resources(errors: Errors, path: str, scope: str, hard: JsonObject, shown: object) -> None:
-    for name in sorted(hard):
-        if resource_names.is_quota(name) and not _scope_allows(scope, name):
-            errors.append(invalid(path, shown, "unsupported scope applied to resource"))
+def _check_scope_resources(errors: Errors, path: str, scope: str, hard: JsonObject, shown: Json) -> None:
+    denied = (name for name in sorted(hard) if resource_names.is_quota(name) and not _scope_allows(scope, name))
+    errors.extend(invalid(path, shown, "unsupported scope applied to resource") for _ in islice(denied, _MOST))
+
+
+def _brief(value: Json) -> Json:
+    """A value that is repeated in many errors."""
+    return value if len(msgspec.json.encode(value)) <= _LONGEST_SHOWN else "too long to be shown"
 
 
 def _scope_allows(scope: str, name: str) -> bool:
@@ -94,7 +108,7 @@ def _scope_allows(scope: str, name: str) -> bool:
     return True
 
 
-def _check_conflicts(errors: Errors, path: str, scopes: list[str], shown: object) -> None:
+def _check_conflicts(errors: Errors, path: str, scopes: list[str], shown: Json) -> None:
     for first, second in _CONFLICTS:
         if first in scopes and second in scopes:
             errors.append(invalid(path, shown, "conflicting scopes"))
@@ -102,12 +116,17 @@ def _check_conflicts(errors: Errors, path: str, scopes: list[str], shown: object
 
 def _check_scope_selector(errors: Errors, path: str, selector: JsonObject, hard: JsonObject, listed: list[str]) -> None:
     found: list[str] = []
-    for requirement in selector.get("matchExpressions") or ():
+    requirements = selector.get("matchExpressions") or []
+    if len(requirements) > _MOST:
+        errors.append(too_many(path, len(requirements), _MOST))
+        return
+    brief = _brief(selector)
+    for requirement in requirements:
         scope, operator = requirement.get("scopeName") or "", requirement.get("operator") or ""
         values = requirement.get("values") or []
         if scope not in SCOPES:
             errors.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
-        _check_scope_resources(errors, path, scope, hard, selector)
+        _check_scope_resources(errors, path, scope, hard, brief)
         valued = scope in ("PriorityClass", "VolumeAttributesClass")
         if scope in SCOPES and not valued and operator != "Exists":
             errors.append(invalid(f"{path}.operator", operator, _MUST_EXIST))
@@ -122,7 +141,7 @@ def _check_scope_selector(errors: Errors, path: str, selector: JsonObject, hard:
         else:
             errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
         found.append(scope)
-    _check_conflicts(errors, path, found, listed)
+    _check_conflicts(errors, path, found, _brief(listed))
 
 
 class LimitRangeStrategy(Strategy):

@@ -14,6 +14,7 @@ from kohort.cluster.apiserver.schema.field_checks import (
     nonnegative,
     qualified,
     quantity,
+    repeats,
     same,
 )
 from kohort.objects.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
@@ -93,9 +94,9 @@ def _check_topology(errors: Errors, path: str, term: JsonObject) -> None:
         here, key, values = f"{path}[{index}]", expression.get("key") or "", expression.get("values") or []
         if not values:
             errors.append(required(f"{here}.values"))
-        for position, value in enumerate(values):
-            if value in values[:position]:
-                errors.append(duplicate(f"{here}.values[{position}]", value))
+        for position, again in enumerate(repeats(values)):
+            if again:
+                errors.append(duplicate(f"{here}.values[{position}]", values[position]))
         qualified(errors, f"{here}.key", key)
         if key in keys:
             errors.append(duplicate(f"{here}.key", key))
@@ -212,10 +213,10 @@ class CsiNodeStrategy(Strategy):
                 errors.append(duplicate(f"{path}.name", name))
             names.add(name)
             keys = driver.get("topologyKeys") or []
-            for position, key in enumerate(keys):
+            for key, again in zip(keys, repeats(keys), strict=True):
                 if not key:
                     errors.append(required(path))
-                if key in keys[:position]:
+                if again:
                     errors.append(duplicate(path, key))
                 qualified(errors, path, key)
         return errors

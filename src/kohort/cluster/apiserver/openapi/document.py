@@ -28,7 +28,7 @@ _PLAIN: Final = {
     "openid/v1/jwks": "getServiceAccountIssuerOpenIDKeyset",
     "version": "getCodeVersion",
 }
-"""Endpoints that are no resources, with the operations that they are listed under."""
+"""Endpoints that are not resources, with the operations that they are listed under."""
 
 
 class EncodedDocument(msgspec.Struct, frozen=True):

@@ -6,25 +6,26 @@ of the front proxy: the aggregated server believes its holder about who the call
 
 import asyncio
 import base64
-import contextlib
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from kohort.cluster.apiserver.outgoing.connection_errors import dial_problem
+from kohort.cluster.apiserver.outgoing.connections import (
+    CALLERS_OWN,
+    CONNECT_TIMEOUT,
+    connection_problem,
+    open_session,
+    passed_on,
+)
 from kohort.kube.http import Request, Response
 
 if TYPE_CHECKING:
     import aiohttp
 
-CONNECT_TIMEOUT: Final = 10.0
 MAX_CONTEXTS: Final = 64
-_CALLERS_OWN: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-"""Headers that the caller sends or not: nothing is added in its name."""
-_HOP_BY_HOP: Final = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding", "upgrade"})
 
 Headers = Sequence[tuple[str, str]]
 
@@ -76,26 +77,15 @@ class RemoteServers:
                     ssl=self._context(address),
                     server_hostname=None if address.insecure else address.name,
                     allow_redirects=False,
-                    skip_auto_headers=_CALLERS_OWN,
+                    skip_auto_headers=CALLERS_OWN,
                 )
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise RemoteFailed(_worded(problem, address)) from None
-        kept: dict[str, str] = {}
-        for key, value in answer.headers.items():
-            key = key.lower()
-            if key not in _HOP_BY_HOP:
-                kept[key] = f"{kept[key]}\n{value}" if key in kept else value
-        if request.method == "HEAD":
-            answer.release()
-            return Response(answer.status, kept)
-        return Response(answer.status, kept, _chunks(answer))
+            raise RemoteFailed(connection_problem(problem, address.host, address.port)) from None
+        return passed_on(answer)
 
     def _connections(self) -> "aiohttp.ClientSession":
-        import aiohttp
-
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
-            self._session = aiohttp.ClientSession(timeout=timeout, auto_decompress=False)
+            self._session = open_session()
         return self._session
 
     def _context(self, address: RemoteAddress) -> ssl.SSLContext:
@@ -123,26 +113,3 @@ def _trust(address: RemoteAddress) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=base64.b64decode(address.ca_bundle, validate=True).decode())
     except (ValueError, ssl.SSLError):
         raise RemoteFailed("the caBundle of the APIService is not a PEM certificate") from None
-
-
-async def _chunks(answer: "aiohttp.ClientResponse") -> AsyncIterator[bytes]:
-    import aiohttp
-
-    try:
-        with contextlib.suppress(aiohttp.ClientError, ConnectionError):
-            async for chunk in answer.content.iter_any():
-                yield chunk
-    finally:
-        answer.close()
-
-
-def _worded(problem: BaseException, address: RemoteAddress) -> str:
-    import aiohttp
-
-    if isinstance(problem, aiohttp.ClientConnectorCertificateError):
-        return f"tls: failed to verify certificate: x509: {problem.certificate_error}"
-    if isinstance(problem, aiohttp.ClientConnectorError):
-        return dial_problem(problem)
-    if isinstance(problem, TimeoutError):
-        return f"dial tcp {address.host}:{address.port}: i/o timeout"
-    return str(problem) or type(problem).__name__

@@ -4,7 +4,7 @@
     .status.conditions[?(@.type=="Ready")].status   [?(@.weight > 3)]   [?(@.optional)]   ..name
 
 A path is compiled once into steps, each of which turns the values found so far into the values found next. A field that
-is missing finds nothing; an index out of bounds, or one into something that is no list, is an error.
+is missing finds nothing; an index out of bounds, or one into something that is not a list, is an error.
 """
 
 import operator

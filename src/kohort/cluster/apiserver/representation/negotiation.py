@@ -96,7 +96,7 @@ def negotiate(request: Request, *, custom: bool = False, of_list: bool = False, 
 
 
 def negotiate_plain(request: Request) -> Media:
-    """For documents that are no resources and have no other forms."""
+    """For documents that are not resources and have no other forms."""
     header = request.headers.get("accept", "")
     if not header:
         return Media(pretty=wants_pretty(request))

@@ -21,6 +21,10 @@ _UNSUPPORTED: Final = (
 )
 
 
+_OUTSIDERS: Final = frozenset(("$schema", *(key for key, _ in _UNSUPPORTED)))
+_WITH_SCHEMAS: Final = frozenset(("properties", "allOf", "oneOf", "anyOf", "not", "items", "additionalProperties"))
+
+
 def outside_errors(schema: JsonObject, path: str) -> list[FieldError]:
     """Errors of a schema with keywords that have no place in a structural one; empty when there are none such. Nothing
     else is known about such a schema than how it is spelt."""
@@ -31,9 +35,9 @@ def outside_errors(schema: JsonObject, path: str) -> list[FieldError]:
 
 
 def _has_outsider(schema: JsonObject) -> bool:
-    if any(_uses(schema, key) for key, _ in (*_UNSUPPORTED, ("$schema", ""))):
+    if not _OUTSIDERS.isdisjoint(schema) and any(_uses(schema, key) for key in _OUTSIDERS):
         return True
-    return any(_has_outsider(inner) for inner in _schemas_below(schema))
+    return not _WITH_SCHEMAS.isdisjoint(schema) and any(_has_outsider(inner) for inner in _schemas_below(schema))
 
 
 def _schemas_below(schema: JsonObject) -> Iterator[JsonObject]:
@@ -84,9 +88,8 @@ def _keyword_errors(schema: JsonObject, path: str, place: _Place) -> Iterator[Fi
         yield not_supported(f"{path}.type", declared, _TYPES)
     if schema.get("default") is not None and place.no_defaults:
         yield forbidden(f"{path}.default", f"must not be set {place.no_defaults}")
-    for key, detail in _UNSUPPORTED:
-        if _uses(schema, key):
-            yield forbidden(f"{path}.{key}", detail)
+    if not _OUTSIDERS.isdisjoint(schema):
+        yield from (forbidden(f"{path}.{key}", detail) for key, detail in _UNSUPPORTED if _uses(schema, key))
     if declared == "null":
         yield forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
     if isinstance(schema.get("items"), list):
@@ -105,6 +108,8 @@ def _keyword_errors(schema: JsonObject, path: str, place: _Place) -> Iterator[Fi
 
 
 def _vocabulary_below(schema: JsonObject, path: str, place: _Place) -> Iterator[FieldError]:
+    if _WITH_SCHEMAS.isdisjoint(schema):
+        return
     if isinstance(schema.get("additionalProperties"), dict):
         reason = "inside additionalProperties applying to object metadata" if place.resource_meta else ""
         inside = place.inside(no_defaults=reason)

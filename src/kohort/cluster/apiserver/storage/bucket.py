@@ -22,7 +22,8 @@ class Bucket:
         self._keys: list[ObjectKey] = []
         self._snapshot: tuple[Stored, ...] | None = None
         """The whole list in key order, until the next change."""
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        """In the order in which they began to wait, so that a run on virtual time is the same each time."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -65,7 +66,7 @@ class Bucket:
         self.wake()
 
     def wake(self) -> None:
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, {}
         for future in waiting:
             if not future.done():
                 future.set_result(None)
@@ -73,11 +74,11 @@ class Bucket:
     def next_commit(self) -> asyncio.Future[None]:
         """Done at the next commit; `ignore` ends the wait."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
+        self._waiting[future] = None
         return future
 
     def ignore(self, future: asyncio.Future[None]) -> None:
-        self._waiting.discard(future)
+        self._waiting.pop(future, None)
 
     def _keys_of(self, namespace: str) -> Sequence[ObjectKey]:
         if not namespace:

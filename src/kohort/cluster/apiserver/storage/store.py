@@ -43,6 +43,13 @@ def open_store(path: Path | None = None) -> Store:
     return ObjectStore(Journal(path) if path is not None else None)
 
 
+def store_with(contents: Iterable[Stored]) -> Store:
+    """A store in memory with these objects, as they were stored elsewhere."""
+    store = ObjectStore()
+    store.load(list(contents))
+    return store
+
+
 class PendingWrite:
     """A change that has its revision and is not yet durable."""
 
@@ -115,14 +122,22 @@ class ObjectStore:
         self._buckets: dict[str, Bucket] = {}
         self._start = self._visible = FIRST_REVISION
         self._ages = RevisionAges()
-        if journal is not None:
-            self._load(journal)
         self._numbers = count(self._visible + 1)
         self._in_flight: dict[RecordKey, PendingWrite] = {}
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._tickets = count()
         self._closed = False
+        if journal is not None:
+            recovered = journal.take_recovered()
+            self.load(list(map(_stored, recovered.records.values())), recovered.revision)
         self._committer = Committer(journal, self._committed) if journal is not None else None
+
+    def load(self, objects: Sequence[Stored], revision: int = FIRST_REVISION) -> None:
+        """Begin with these objects, at `revision` or that of the newest of them. Their history is not known."""
+        self._start = self._visible = max((FIRST_REVISION, revision, *(one.revision for one in objects)))
+        self._numbers = count(self._visible + 1)
+        for name, found in _by_bucket(objects).items():
+            self._bucket(name).load(found)
 
     @property
     def revision(self) -> int:
@@ -244,21 +259,18 @@ class ObjectStore:
             bucket = self._buckets[name] = Bucket(ChangeWindow(self._start))
         return bucket
 
-    def _load(self, journal: Journal) -> None:
-        recovered = journal.take_recovered()
-        self._start = self._visible = max(recovered.revision, FIRST_REVISION)
-        for name, objects in _by_bucket(recovered.records.values()).items():
-            self._bucket(name).load(objects)
+
+def _stored(record: Record) -> Stored:
+    assert record.raw is not None
+    return Stored(
+        record.bucket, record.namespace, record.name, record.revision, record.raw, record.labels, record.fields
+    )
 
 
-def _by_bucket(records: Iterable[Record]) -> dict[str, dict[ObjectKey, Stored]]:
+def _by_bucket(objects: Iterable[Stored]) -> dict[str, dict[ObjectKey, Stored]]:
     buckets: dict[str, dict[ObjectKey, Stored]] = {}
-    for record in records:
-        assert record.raw is not None
-        stored = Stored(
-            record.bucket, record.namespace, record.name, record.revision, record.raw, record.labels, record.fields
-        )
-        buckets.setdefault(record.bucket, {})[record.namespace, record.name] = stored
+    for one in objects:
+        buckets.setdefault(one.bucket, {})[one.namespace, one.name] = one
     return buckets
 
 

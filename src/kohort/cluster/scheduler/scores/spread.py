@@ -11,9 +11,10 @@ from kohort.cluster.scheduler.affinity_terms import SpreadRule
 from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.filters.spread import included
 from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
+from kohort.objects import well_known_names
 
-HOSTNAME: Final = "kubernetes.io/hostname"
-ZONE: Final = "topology.kubernetes.io/zone"
+HOSTNAME: Final = well_known_names.HOSTNAME
+ZONE: Final = well_known_names.ZONE
 
 
 class _Constraint(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
 """The controller of HorizontalPodAutoscalers: every fifteen seconds it reads the metrics of the pods of each target and
 writes the scale of the target.
 
-Metrics of type Pods are read from the pods themselves (`pod_metrics`). The other types need an API for metrics, which
-this cluster does not have; they are reported as unavailable.
+Metrics of type Pods are read from the pods themselves (`pod_metrics`), those of types Resource and ContainerResource
+from the resource metrics API (`resource_metrics`). The other types need an API for metrics that this cluster does not
+have; they are reported as unavailable.
 """
 
 import asyncio
@@ -14,7 +15,19 @@ import msgspec
 from kohort.cluster.workloads.autoscaling import behavior as behaviors
 from kohort.cluster.workloads.autoscaling.behavior import LONGEST_WINDOW, Recommendation, ScaleEvent
 from kohort.cluster.workloads.autoscaling.pod_metrics import MetricUnavailable, read_number
-from kohort.cluster.workloads.autoscaling.replicas import PodNumbers, WantedReplicas, wanted_replicas
+from kohort.cluster.workloads.autoscaling.replicas import (
+    PodNumbers,
+    WantedReplicas,
+    wanted_by_utilization,
+    wanted_replicas,
+)
+from kohort.cluster.workloads.autoscaling.resource_metrics import (
+    MetricsUnavailable,
+    PodUsage,
+    group_pods,
+    read_usage,
+    requests_of,
+)
 from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.controller import Requeue
@@ -73,7 +86,8 @@ class Autoscalers:
         try:
             await self._scale(key, autoscaler, status)
         except ApiError as problem:
-            status.condition("AbleToScale", "False", "FailedGetScale", str(problem))
+            text = f"the HPA controller was unable to get the target's current scale: {problem}"
+            status.condition("AbleToScale", "False", "FailedGetScale", text)
             self.recorder.warning(HORIZONTAL_POD_AUTOSCALERS, autoscaler, "FailedGetScale", str(problem))
         await status.write(self.client)
         return Requeue(after=PERIOD)
@@ -105,7 +119,8 @@ class Autoscalers:
             try:
                 found, why = await self._wanted_by_metrics(key.namespace, spec, target, status)
             except MetricFailed as problem:
-                status.condition("ScalingActive", "False", problem.reason, str(problem))
+                text = f"the HPA was unable to compute the replica count: {problem}"
+                status.condition("ScalingActive", "False", problem.reason, text)
                 self.recorder.warning(HORIZONTAL_POD_AUTOSCALERS, autoscaler, problem.reason, str(problem))
                 return
             wanted = self._limited(key, spec, target.replicas, found, status)
@@ -139,11 +154,13 @@ class Autoscalers:
     async def _wanted_by_metric(
         self, metric: JsonObject, pods: list[JsonObject], target: Target
     ) -> tuple[int, str, JsonObject]:
+        if metric["type"] in ("Resource", "ContainerResource"):
+            return await self._wanted_by_resource(metric, pods, target)
         if metric["type"] != "Pods":
             raise MetricFailed(
                 f"FailedGet{metric['type']}Metric",
-                f"metrics of type {metric['type']} need an API for metrics, which this cluster does not have; "
-                "metrics of type Pods are read from the pods",
+                f"metrics of type {metric['type']} need an API for metrics, which this cluster does not have; use a "
+                "metric of type Resource, ContainerResource or Pods",
             )
         identifier, goal = metric["pods"]["metric"], metric["pods"]["target"]
         labels = (identifier.get("selector") or {}).get("matchLabels") or {}
@@ -155,6 +172,27 @@ class Autoscalers:
             raise MetricFailed("FailedGetPodsMetric", text)
         shown = {"metric": identifier, "current": {"averageValue": _quantity(found.average)}}
         return found.replicas, f"pods metric {identifier['name']}", {"type": "Pods", "pods": shown}
+
+    async def _wanted_by_resource(
+        self, metric: JsonObject, pods: list[JsonObject], target: Target
+    ) -> tuple[int, str, JsonObject]:
+        """Metrics of type Resource, and ContainerResource for one container."""
+        field = "resource" if metric["type"] == "Resource" else "containerResource"
+        source, goal = metric[field], metric[field]["target"]
+        resource, container = source["name"], source.get("container", "")
+        what = "usage" if goal.get("averageValue") is not None else "utilization"
+        try:
+            if not pods:
+                raise MetricsUnavailable("no pods returned by selector while calculating replica count")
+            namespace = pods[0]["metadata"]["namespace"]
+            usage = await read_usage(self.client, namespace, target.selector, resource, container)
+            found, current, described = _by_usage(target.replicas, goal, resource, container, pods, usage)
+        except MetricsUnavailable as problem:
+            reason = f"FailedGet{metric['type']}Metric"
+            raise MetricFailed(reason, f"failed to get {resource} {what}: {problem}") from problem
+        name = f"{resource} container resource{described}" if container else f"{resource} resource{described}"
+        shown = {"name": resource, **({"container": container} if container else {}), "current": current}
+        return found, name, {"type": metric["type"], field: shown}
 
     def _limited(self, key: Key, spec: JsonObject, current: int, wanted: int, status: "StatusDraft") -> int:
         memory, now = self._memories.setdefault(key, _Memory()), asyncio.get_running_loop().time()
@@ -197,7 +235,8 @@ class Autoscalers:
         try:
             await _patch(self.client, target.path, body)
         except ApiError as problem:
-            status.condition("AbleToScale", "False", "FailedUpdateScale", str(problem))
+            text = f"the HPA controller was unable to update the target scale: {problem}"
+            status.condition("AbleToScale", "False", "FailedUpdateScale", text)
             self.recorder.warning(HORIZONTAL_POD_AUTOSCALERS, autoscaler, "FailedRescale", str(problem))
             return
         memory = self._memories.setdefault(key, _Memory())
@@ -207,6 +246,34 @@ class Autoscalers:
         status.condition("AbleToScale", "True", "SucceededRescale", text)
         message = f"New size: {wanted}; reason: {why}"
         self.recorder.normal(HORIZONTAL_POD_AUTOSCALERS, autoscaler, "SuccessfulRescale", message)
+
+
+def _by_usage(
+    replicas: int,
+    goal: JsonObject,
+    resource: str,
+    container: str,
+    pods: list[JsonObject],
+    usage: Mapping[str, PodUsage],
+) -> tuple[int, JsonObject, str]:
+    """How many replicas the usage of a resource asks for, the current value, and words for the kind of target."""
+    grouped = group_pods(pods, usage, resource, clock.now())
+    none = MetricsUnavailable("did not receive metrics for targeted pods (pods might be unready)")
+    if goal.get("averageValue") is not None:
+        values = {name: milli / 1000 for name, milli in grouped.usage.items()}
+        numbers = PodNumbers(values, len(grouped.missing), len(grouped.unready))
+        plain = wanted_replicas(replicas, numbers, Quantity.parse(str(goal["averageValue"])).milli / 1000)
+        if plain is None:
+            raise none
+        return plain.replicas, {"averageValue": _quantity(plain.average)}, ""
+    requests = requests_of(pods, resource, container)
+    found = wanted_by_utilization(
+        replicas, grouped.usage, grouped.unready, grouped.missing, requests, goal["averageUtilization"]
+    )
+    if found is None:
+        raise none
+    current = {"averageUtilization": found.percent, "averageValue": _quantity(found.average / 1000)}
+    return found.replicas, current, " utilization (percentage of request)"
 
 
 async def read_numbers(pods: list[JsonObject], metric: str, labels: Mapping[str, str]) -> tuple[PodNumbers, str]:

@@ -13,12 +13,13 @@ added up.
 """
 
 import asyncio
+import math
 from collections.abc import Mapping
 from typing import Final
 
 from kohort.objects.json_types import JsonObject
+from kohort.rules import simulation_labels
 
-SIMULATED_METRICS: Final = "simulation.kohort.dev/metrics"
 _SECONDS: Final = 2.0
 _MOST_BYTES: Final = 1024 * 1024
 
@@ -43,7 +44,7 @@ def endpoint_of(pod: JsonObject) -> str:
 
 def simulated_number(pod: JsonObject, metric: str) -> float | None:
     """What a simulated pod reports; None if it reports nothing of that name."""
-    text = (pod["metadata"].get("annotations") or {}).get(SIMULATED_METRICS, "")
+    text = (pod["metadata"].get("annotations") or {}).get(simulation_labels.METRICS, "")
     for item in text.split(","):
         name, _, value = (part.strip() for part in item.partition("="))
         if name == metric:
@@ -72,11 +73,18 @@ def number_in(text: str, metric: str, labels: Mapping[str, str]) -> float | None
 
 
 async def read_number(pod: JsonObject, metric: str, labels: Mapping[str, str]) -> float:
-    """Raises MetricUnavailable."""
-    if SIMULATED_METRICS in (pod["metadata"].get("annotations") or {}):
+    """Raises MetricUnavailable, also for NaN and infinity, which metrics may be."""
+    number = await _read_number(pod, metric, labels)
+    if not math.isfinite(number):
+        raise MetricUnavailable(f"{metric} is {number}")
+    return number
+
+
+async def _read_number(pod: JsonObject, metric: str, labels: Mapping[str, str]) -> float:
+    if simulation_labels.METRICS in (pod["metadata"].get("annotations") or {}):
         simulated = simulated_number(pod, metric)
         if simulated is None:
-            raise MetricUnavailable(f"annotation {SIMULATED_METRICS} has no number for {metric}")
+            raise MetricUnavailable(f"annotation {simulation_labels.METRICS} has no number for {metric}")
         return simulated
     address = endpoint_of(pod)
     if not address:

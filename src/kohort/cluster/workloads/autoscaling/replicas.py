@@ -12,7 +12,7 @@ If that turns the direction around, nothing changes.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -61,6 +61,54 @@ def wanted_replicas(
     ):
         return WantedReplicas(current, average)
     return WantedReplicas(wanted, average)
+
+
+class WantedByUtilization(msgspec.Struct, frozen=True):
+    replicas: int
+    percent: int
+    """Of what the ready pods request."""
+    average: float
+
+
+def wanted_by_utilization(
+    current: int,
+    usage: Mapping[str, int],
+    unready: Collection[str],
+    missing: Collection[str],
+    requests: Mapping[str, int],
+    target: int,
+    tolerance: float = TOLERANCE,
+) -> WantedByUtilization | None:
+    """For a target in percent of what pods request. A missing pod counts as using all that it requests, or the target
+    if that is more, when the others ask for fewer. None if no pod reports."""
+    if not any(name in requests for name in usage):
+        return None
+    percent = _percent(usage, requests)
+    ratio, average = percent / target, sum(usage.values()) / len(usage)
+    if not missing and not (unready and ratio > 1):
+        kept = abs(ratio - 1) <= tolerance
+        wanted = current if kept else math.ceil(_rounded(ratio * len(usage)))
+        return WantedByUtilization(wanted, percent, average)
+    careful = dict(usage)
+    if ratio < 1:
+        careful |= {name: requests.get(name, 0) * max(100, target) // 100 for name in missing}
+    elif ratio > 1:
+        careful |= dict.fromkeys(missing, 0)
+    if ratio > 1:
+        careful |= dict.fromkeys(unready, 0)
+    second = _percent(careful, requests) / target
+    wanted = math.ceil(_rounded(second * len(careful)))
+    turned = (ratio < 1 < second) or (second < 1 < ratio)
+    against = (second < 1 and wanted > current) or (second > 1 and wanted < current)
+    if turned or against or abs(second - 1) <= tolerance:
+        wanted = current
+    return WantedByUtilization(wanted, percent, average)
+
+
+def _percent(usage: Mapping[str, int], requests: Mapping[str, int]) -> int:
+    asked = sum(requests[name] for name in usage if name in requests)
+    used = sum(amount for name, amount in usage.items() if name in requests)
+    return used * 100 // asked if asked else 0
 
 
 def wanted_for_total(current: int, total: float, target: float, tolerance: float = TOLERANCE) -> WantedReplicas:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from kohort.cluster.workloads import controller_ref
-from kohort.cluster.workloads.cronjob import plan as rules
+from kohort.cluster.workloads.cronjob import plan as cronjob_plan
 from kohort.cluster.workloads.cronjob.plan import CronJobFacts, Delete, JobFacts, Start
-from kohort.cluster.workloads.job import status as states
+from kohort.cluster.workloads.job import status as job_status
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, AlreadyExists, ApiError, Conflict, NotFound
@@ -46,7 +46,7 @@ class CronJobs:
         facts = facts_of(cron_job)
         known = {job["metadata"]["uid"] for job in jobs}
         gone = [uid for uid, name in facts.active.items() if uid not in known and await self._is_gone(key, name, uid)]
-        plan = rules.plan(facts, [job_facts(job) for job in jobs], clock.now(), gone)
+        plan = cronjob_plan.plan(facts, [job_facts(job) for job in jobs], clock.now(), gone)
         for note in plan.events:
             record = self.recorder.warning if note.warning else self.recorder.normal
             record(CRON_JOBS, cron_job, note.reason, note.message)
@@ -93,7 +93,7 @@ class CronJobs:
                 continue
             self.recorder.normal(CRON_JOBS, cron_job, "SuccessfulDelete", f"Deleted job {each.job}")
 
-    async def _write_status(self, cron_job: JsonObject, plan: rules.Plan, started: JsonObject | None) -> None:
+    async def _write_status(self, cron_job: JsonObject, plan: cronjob_plan.Plan, started: JsonObject | None) -> None:
         before = cron_job.get("status") or {}
         active = [one for one in before.get("active") or () if one.get("uid") not in plan.ended]
         wanted: JsonObject = {}
@@ -129,7 +129,7 @@ def facts_of(cron_job: JsonObject) -> CronJobFacts:
 
 
 def job_facts(job: JsonObject) -> JobFacts:
-    status, final = job.get("status") or {}, states.final_condition(job)
+    status, final = job.get("status") or {}, job_status.final_condition(job)
     return JobFacts(
         name=job["metadata"]["name"],
         uid=job["metadata"]["uid"],
@@ -142,7 +142,7 @@ def job_facts(job: JsonObject) -> JobFacts:
 def build_job(cron_job: JsonObject, start: Start) -> JsonObject:
     template = cron_job["spec"]["jobTemplate"]
     meta = template.get("metadata") or {}
-    local = start.scheduled.astimezone(rules.zone_of(facts_of(cron_job)))
+    local = start.scheduled.astimezone(cronjob_plan.zone_of(facts_of(cron_job)))
     scheduled = local.isoformat(timespec="seconds").replace("+00:00", "Z")
     metadata: JsonObject = {
         "name": start.name,
@@ -156,7 +156,7 @@ def build_job(cron_job: JsonObject, start: Start) -> JsonObject:
 
 def _is_unknown(cron_job: JsonObject, job: JsonObject) -> bool:
     active = (cron_job.get("status") or {}).get("active") or ()
-    return not states.finished(job) and all(one.get("uid") != job["metadata"]["uid"] for one in active)
+    return not job_status.finished(job) and all(one.get("uid") != job["metadata"]["uid"] for one in active)
 
 
 def _reference(job: JsonObject) -> JsonObject:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from kohort.cluster.workloads import controller_ref
-from kohort.cluster.workloads.daemonset import plan as rules
+from kohort.cluster.workloads.daemonset import plan as daemonset_plan
 from kohort.cluster.workloads.daemonset.failure_backoff import FailureBackoff
 from kohort.cluster.workloads.daemonset.plan import Cause, Create, DaemonPod, Delete, Strategy
 from kohort.cluster.workloads.daemonset.pods import (
@@ -80,8 +80,8 @@ class DaemonSets:
         resolved = await self.history.resolve(daemon_set)
         view = self._view(daemon_set, pods, resolved)
         resolved = await self._merge_duplicates(daemon_set, pods, resolved)
-        failure = await self._carry_out(key, daemon_set, pods, rules.plan(view), resolved.update.hash)
-        await self._write_status(daemon_set, rules.count(view), resolved)
+        failure = await self._carry_out(key, daemon_set, pods, daemonset_plan.plan(view), resolved.update.hash)
+        await self._write_status(daemon_set, daemonset_plan.count(view), resolved)
         await self._prune_history(daemon_set, pods, resolved)
         if failure is not None:
             return Requeue()
@@ -112,7 +112,7 @@ class DaemonSets:
     def _all_sets(self, _: Node) -> Iterable[Key]:
         return [Key(one["metadata"]["namespace"], one["metadata"]["name"]) for one in self.sets.list()]
 
-    def _view(self, daemon_set: JsonObject, pods: Sequence[Pod], resolved: Resolved) -> rules.View:
+    def _view(self, daemon_set: JsonObject, pods: Sequence[Pod], resolved: Resolved) -> daemonset_plan.View:
         placement = Placement(daemon_set)
         seconds = daemon_set["spec"].get("minReadySeconds") or 0
         current = {resolved.update.hash, *(one.hash for one in resolved.duplicates)}
@@ -120,7 +120,7 @@ class DaemonSets:
         for pod in pods:
             updated = has_newest_template(daemon_set, pod, current)
             by_node.setdefault(node_of(pod), []).append(daemon_pod(pod, updated, seconds))
-        return rules.View(
+        return daemonset_plan.View(
             nodes={node.metadata.name: placement.fit(node) for node in self.nodes.list()},
             pods=by_node,
             strategy=strategy_of(daemon_set),
@@ -143,7 +143,7 @@ class DaemonSets:
     # Writing
 
     async def _carry_out(
-        self, key: Key, daemon_set: JsonObject, pods: Sequence[Pod], actions: Sequence[rules.Action], hash: str
+        self, key: Key, daemon_set: JsonObject, pods: Sequence[Pod], actions: Sequence[daemonset_plan.Action], hash: str
     ) -> ApiError | None:
         by_name = {pod.metadata.name: pod for pod in pods}
         creations = [each for each in actions if isinstance(each, Create)]
@@ -215,7 +215,7 @@ class DaemonSets:
         unused_limit = (DEFAULT_LIMIT if limit is None else limit) - len(used - {resolved.update.name})
         await self.history.delete_surplus(daemon_set, resolved, used, max(0, unused_limit))
 
-    async def _write_status(self, daemon_set: JsonObject, counts: rules.Counts, resolved: Resolved) -> None:
+    async def _write_status(self, daemon_set: JsonObject, counts: daemonset_plan.Counts, resolved: Resolved) -> None:
         before = daemon_set.get("status") or {}
         wanted: JsonObject = {
             "observedGeneration": daemon_set["metadata"].get("generation"),

@@ -8,11 +8,12 @@ from kohort.cluster.scheduler.affinity_terms import NodeRule
 from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.daemonset.plan import Fit
 from kohort.cluster.workloads.nodes.plan import NOT_READY, PREFIX, UNREACHABLE, UNSCHEDULABLE
+from kohort.objects import well_known_names
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import PodSpec
 
-HASH_LABEL: Final = "controller-revision-hash"
+HASH_LABEL: Final = well_known_names.CONTROLLER_REVISION_HASH
 GENERATION_LABEL: Final = "pod-template-generation"
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 NODE_NAME_FIELD: Final = "metadata.name"

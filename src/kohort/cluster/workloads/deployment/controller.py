@@ -6,7 +6,7 @@ import msgspec
 
 from kohort.cluster.workloads import conditions, controller_ref
 from kohort.cluster.workloads.deployment import owned_replicasets, status
-from kohort.cluster.workloads.deployment import plan as rules
+from kohort.cluster.workloads.deployment import plan as deployment_plan
 from kohort.cluster.workloads.deployment.plan import Budget, Sizes
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
@@ -105,7 +105,7 @@ class Deployments:
     def _scaling(
         self, deployment: JsonObject, sets: Sequence[JsonObject], new: JsonObject | None, limits: Budget
     ) -> Sizes:
-        return rules.plan_scaling(
+        return deployment_plan.plan_scaling(
             deployment["spec"].get("replicas", 1),
             limits,
             [owned_replicasets.facts_of(one) for one in sets],
@@ -122,7 +122,7 @@ class Deployments:
         old = [one for one in sets if new is None or one["metadata"]["uid"] != new["metadata"]["uid"]]
         old_facts = [owned_replicasets.facts_of(one) for one in old]
         if recreate:
-            away = rules.plan_recreate(wanted, owned_replicasets.facts_of(new) if new else None, old_facts)
+            away = deployment_plan.plan_recreate(wanted, owned_replicasets.facts_of(new) if new else None, old_facts)
             if away or any(one.pods for one in old_facts):
                 await self._resize(deployment, sets, away, limits)
                 return new
@@ -131,9 +131,9 @@ class Deployments:
             return None
         facts = owned_replicasets.facts_of(new)
         if recreate:
-            sizes = rules.plan_recreate(wanted, facts, old_facts)
+            sizes = deployment_plan.plan_recreate(wanted, facts, old_facts)
         else:
-            sizes = rules.plan_rolling(wanted, limits, facts, old_facts)
+            sizes = deployment_plan.plan_rolling(wanted, limits, facts, old_facts)
         await self._resize(deployment, [new, *old], sizes, limits)
         return new
 
@@ -319,4 +319,4 @@ def budget_of(deployment: JsonObject) -> Budget:
     rolling = deployment["spec"]["strategy"].get("rollingUpdate")
     if rolling is None:
         return Budget(0, 0)
-    return rules.budget(deployment["spec"].get("replicas", 1), rolling["maxSurge"], rolling["maxUnavailable"])
+    return deployment_plan.budget(deployment["spec"].get("replicas", 1), rolling["maxSurge"], rolling["maxUnavailable"])

@@ -6,14 +6,15 @@ from typing import Final
 from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.deployment.plan import ReplicaSetFacts
 from kohort.cluster.workloads.revisions import data_hash
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 
-HASH_LABEL: Final = "pod-template-hash"
-REVISION: Final = "deployment.kubernetes.io/revision"
+HASH_LABEL: Final = well_known_names.POD_TEMPLATE_HASH
+REVISION: Final = well_known_names.DEPLOYMENT_REVISION
 REVISION_HISTORY: Final = "deployment.kubernetes.io/revision-history"
-DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
-MAXIMUM: Final = "deployment.kubernetes.io/max-replicas"
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+DESIRED: Final = well_known_names.DESIRED_REPLICAS
+MAXIMUM: Final = well_known_names.MAX_REPLICAS
+LAST_APPLIED: Final = well_known_names.LAST_APPLIED
 _NOT_COPIED: Final = frozenset(
     {REVISION, REVISION_HISTORY, DESIRED, MAXIMUM, LAST_APPLIED, "deprecated.deployment.rollback.to"}
 )

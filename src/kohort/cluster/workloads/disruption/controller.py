@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kohort.cluster.workloads import conditions
-from kohort.cluster.workloads.disruption import plan as rules
+from kohort.cluster.workloads.disruption import plan as disruption_plan
 from kohort.cluster.workloads.disruption.expected_pods import NoController, Scales, Wanted
 from kohort.cluster.workloads.disruption.plan import Budget
 from kohort.kube import clock
@@ -48,7 +48,7 @@ class Disruption:
             self.recorder.normal(POD_DISRUPTION_BUDGETS, budget, "NoPods", "No matching pods found")
         noted = (budget.get("status") or {}).get("disruptedPods") or {}
         leaving = {pod.metadata.name for pod in pods if pod.metadata.deleting}
-        disrupted = rules.still_disrupted(noted, leaving, {pod.metadata.name for pod in pods}, clock.now())
+        disrupted = disruption_plan.still_disrupted(noted, leaving, {pod.metadata.name for pod in pods}, clock.now())
         healthy = [
             pod for pod in pods if pod.ready and not pod.metadata.deleting and pod.metadata.name not in disrupted
         ]
@@ -60,13 +60,13 @@ class Disruption:
             return Requeue(after=30.0)
         if wanted.unmanaged:
             self.recorder.warning(
-                POD_DISRUPTION_BUDGETS, budget, "UnmanagedPods", rules.unmanaged_message(budget["spec"])
+                POD_DISRUPTION_BUDGETS, budget, "UnmanagedPods", disruption_plan.unmanaged_message(budget["spec"])
             )
-        counts = rules.count_budget(limits, existing=len(pods), wanted=wanted.count, healthy=len(healthy))
+        counts = disruption_plan.count_budget(limits, existing=len(pods), wanted=wanted.count, healthy=len(healthy))
         await self._write(budget, counts, disrupted)
-        return Requeue(after=rules.EVICTION_TIMEOUT.total_seconds()) if disrupted else None
+        return Requeue(after=disruption_plan.EVICTION_TIMEOUT.total_seconds()) if disrupted else None
 
-    async def _write(self, budget: JsonObject, counts: rules.BudgetCounts, disrupted: dict[str, str]) -> None:
+    async def _write(self, budget: JsonObject, counts: disruption_plan.BudgetCounts, disrupted: dict[str, str]) -> None:
         before = budget.get("status") or {}
         reason = "SufficientPods" if counts.allowed > 0 else "InsufficientPods"
         state = "True" if counts.allowed > 0 else "False"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kohort.cluster.workloads import controller_ref
-from kohort.cluster.workloads.endpoints import plan as rules
+from kohort.cluster.workloads.endpoints import plan as endpoints_plan
 from kohort.cluster.workloads.endpoints.own_writes import OwnWrites
 from kohort.cluster.workloads.endpoints.plan import Backend, Content, ServiceFacts
 from kohort.cluster.workloads.endpoints.selected_pods import Backends
@@ -36,9 +36,9 @@ class Written(View, frozen=True):
 def _by_service(obj: JsonObject) -> Iterable[str]:
     metadata = obj["metadata"]
     labels = metadata.get("labels") or {}
-    if labels.get(rules.MANAGED_BY) != rules.MANAGER:
+    if labels.get(endpoints_plan.MANAGED_BY) != endpoints_plan.MANAGER:
         return ()
-    return (f"{metadata['namespace']}/{labels.get(rules.SERVICE_NAME, '')}",)
+    return (f"{metadata['namespace']}/{labels.get(endpoints_plan.SERVICE_NAME, '')}",)
 
 
 class ServiceEndpoints:
@@ -86,8 +86,8 @@ class ServiceEndpoints:
         if existing is None:
             return
         contents = {name: read_slice(one) for name, one in existing.items()}
-        plan = rules.plan_slices(facts, backends, contents)
-        labels = rules.slice_labels(facts)
+        plan = endpoints_plan.plan_slices(facts, backends, contents)
+        labels = endpoints_plan.slice_labels(facts)
         for content in plan.create:
             await self._create_slice(service, labels, content, trigger)
         for name, one in existing.items():
@@ -123,7 +123,7 @@ class ServiceEndpoints:
             },
             "addressType": (service["spec"].get("ipFamilies") or ["IPv4"])[0],
             "endpoints": content.endpoints,
-            "ports": rules.slice_ports(content.ports),
+            "ports": endpoints_plan.slice_ports(content.ports),
         }
         made: JsonObject = await self.client.create(ENDPOINT_SLICES, body)
         self._pending.setdefault(Key(metadata["namespace"], metadata["name"]), set()).add(made["metadata"]["name"])
@@ -134,7 +134,7 @@ class ServiceEndpoints:
             **current,
             "metadata": {**metadata, "labels": labels, **_stamp(trigger)},
             "endpoints": content.endpoints,
-            "ports": rules.slice_ports(content.ports),
+            "ports": endpoints_plan.slice_ports(content.ports),
         }
         written: Written = await self.client.update(ENDPOINT_SLICES, body, type=Written)
         self._slice_echoes.record(current, written.metadata.resource_version)
@@ -149,8 +149,8 @@ class ServiceEndpoints:
         current = self.endpoints.get(Key(facts.namespace, facts.name))
         if current is not None and self._endpoints_echoes.is_pending(current):
             return
-        subsets = rules.plan_subsets(facts, backends)
-        labels = rules.endpoints_labels(facts)
+        subsets = endpoints_plan.plan_subsets(facts, backends)
+        labels = endpoints_plan.endpoints_labels(facts)
         metadata: JsonObject = {"name": facts.name, "namespace": facts.namespace, "labels": labels, **_stamp(trigger)}
         body: JsonObject = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}
         if subsets:
@@ -171,7 +171,7 @@ class ServiceEndpoints:
         self._triggers.forget(key)
         self._large.discard(key)
         current = self.endpoints.get(key)
-        if current is None or rules.ENDPOINTS_MANAGED_BY not in (current["metadata"].get("labels") or {}):
+        if current is None or endpoints_plan.ENDPOINTS_MANAGED_BY not in (current["metadata"].get("labels") or {}):
             return
         try:
             await self.client.delete(ENDPOINTS, key.name, key.namespace)
@@ -197,7 +197,7 @@ def _stamp(trigger: str) -> JsonObject:
 
 
 def read_slice(one: JsonObject) -> Content:
-    return Content(rules.read_ports(one.get("ports") or []), one.get("endpoints") or [])
+    return Content(endpoints_plan.read_ports(one.get("ports") or []), one.get("endpoints") or [])
 
 
 def _service_of_slice(one: JsonObject) -> Iterable[Key]:

@@ -16,15 +16,16 @@ from kohort.kube.controller import Requeue
 from kohort.kube.errors import NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES, Key
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 
 MIRROR: Final = "endpointslicemirroring-controller.k8s.io"
-SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
+SKIP: Final = well_known_names.SKIP_MIRROR
 LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 MOST: Final = 1000
 """Addresses of one subset that are mirrored."""
 _READINESS: Final = (("addresses", True), ("notReadyAddresses", False))
-_NOT_COPIED: Final = frozenset({LAST_CHANGE, "kubectl.kubernetes.io/last-applied-configuration"})
+_NOT_COPIED: Final = frozenset({LAST_CHANGE, well_known_names.LAST_APPLIED})
 
 
 def register(manager: Manager) -> None:

@@ -16,12 +16,13 @@ from typing import Final
 
 import msgspec
 
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 
 MAX_PER_SLICE: Final = 100
 MAX_ADDRESSES: Final = 1000
 
-SERVICE_NAME: Final = "kubernetes.io/service-name"
+SERVICE_NAME: Final = well_known_names.SERVICE_NAME
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MANAGER: Final = "endpointslice-controller.k8s.io"
 ENDPOINTS_MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"

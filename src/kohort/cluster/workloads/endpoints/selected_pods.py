@@ -10,14 +10,15 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kohort.cluster.workloads.endpoints import plan as rules
+from kohort.cluster.workloads.endpoints import plan as endpoints_plan
 from kohort.cluster.workloads.endpoints.plan import Backend, BackendPod, ServiceFacts
 from kohort.kube.informer import Informer
 from kohort.kube.resources import Key
+from kohort.objects import well_known_names
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import JsonObject
 
-_ZONE = "topology.kubernetes.io/zone"
+_ZONE = well_known_names.ZONE
 _SELECTOR = "one-selected-label"
 
 
@@ -76,7 +77,9 @@ class Backends:
         for key, pod in behind.pods.items():
             known, node = behind.cached.get(key), nodes[pod.spec.node_name]
             if known is None or known.pod is not pod or known.node != node:
-                known = behind.cached[key] = _CachedBackend(pod, node, rules.backend(facts, backend_pod(pod, node)))
+                known = behind.cached[key] = _CachedBackend(
+                    pod, node, endpoints_plan.backend(facts, backend_pod(pod, node))
+                )
             if known.backend is not None:
                 found.append(known.backend)
         return sorted(found, key=lambda backend: backend.pod.name)

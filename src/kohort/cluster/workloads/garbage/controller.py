@@ -86,14 +86,14 @@ class GarbageCollector:
         served = await served_resources(self.client, all_versions=True)
         self._kinds = {(one.resource.api_version, one.resource.kind): one.resource for one in served}
         preferred = await served_resources(self.client)
-        wanted = {
+        wanted = [
             one.resource
             for one in preferred
             if one.allows("list", "watch", "delete") and (one.resource.group, one.resource.plural) not in _NEVER_OWNED
-        }
-        for gone in self._watched.keys() - wanted - {PODS}:
+        ]
+        for gone in [one for one in self._watched if one not in wanted and one != PODS]:
             self._unwatch(gone)
-        fresh = [self._watch(resource) for resource in wanted - self._watched.keys()]
+        fresh = [self._watch(resource) for resource in wanted if resource not in self._watched]
         for informer in fresh:
             await informer.wait_synced()
 

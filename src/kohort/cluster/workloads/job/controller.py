@@ -7,8 +7,8 @@ from datetime import timedelta
 from kohort.cluster.workloads import conditions, controller_ref
 from kohort.cluster.workloads.expectations import Expectations
 from kohort.cluster.workloads.job import backoff
-from kohort.cluster.workloads.job import plan as rules
-from kohort.cluster.workloads.job import status as states
+from kohort.cluster.workloads.job import plan as job_plan
+from kohort.cluster.workloads.job import status as job_status
 from kohort.cluster.workloads.job.plan import FINALIZER, End, JobFacts, PodResult, Work
 from kohort.cluster.workloads.job.pods import build_pod, result
 from kohort.cluster.workloads.slow_start import growing_batches
@@ -71,7 +71,7 @@ class Jobs:
         if (job["spec"].get("managedBy") or "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
             return None
         pods = self.pods.by_index(controller_ref.OWNER, job["metadata"]["uid"])
-        if states.finished(job):
+        if job_status.finished(job):
             self._forget(key)
             await self._release(pods)
             return await self._expire(job)
@@ -101,22 +101,22 @@ class Jobs:
 
     async def _advance(self, key: Key, job: JsonObject, pods: list[Pod]) -> Requeue | None:
         results = [result(pod, job["spec"].get("podFailurePolicy")) for pod in pods]
-        facts = rules.settled(states.job_facts(job), results)
-        tally = rules.tally(facts, results)
-        rest = backoff.after(self._rests.get(key, backoff.FailureRecord()), *rules.fresh(facts, results))
-        end = rules.end_of(facts, tally, results)
-        waiting = {} if end else rules.to_be_replaced(facts, tally, results)
-        notes = rules.notes(facts, results, end, frozenset(pod.uid for pod in waiting.values()))
-        status = states.with_results(job, facts, tally, notes)
+        facts = job_plan.settled(job_status.job_facts(job), results)
+        tally = job_plan.tally(facts, results)
+        rest = backoff.after(self._rests.get(key, backoff.FailureRecord()), *job_plan.fresh(facts, results))
+        end = job_plan.end_of(facts, tally, results)
+        waiting = {} if end else job_plan.to_be_replaced(facts, tally, results)
+        notes = job_plan.notes(facts, results, end, frozenset(pod.uid for pod in waiting.values()))
+        status = job_status.with_results(job, facts, tally, notes)
         if end is not None:
             return await self._finish(key, job, status, pods, results, end, notes.release)
         if notes.release:
-            job = await self._write(job, {**status, **states.running(results, Work(), 0)})
+            job = await self._write(job, {**status, **job_status.running_counts(results, Work(), 0)})
             self._rests[key] = rest
             await self._release(pod for pod in pods if pod.metadata.uid in notes.release)
-        step, pause = _paced(facts, rules.work(facts, tally, results), rest, waiting)
+        step, pause = _paced(facts, job_plan.work(facts, tally, results), rest, waiting)
         made, failure = await self._carry_out(key, job, pods, step, waiting)
-        status |= states.running(results, step, made)
+        status |= job_status.running_counts(results, step, made)
         if not facts.deleting:
             self._note_suspension(job, status, facts)
         await self._write(job, status)
@@ -124,7 +124,7 @@ class Jobs:
             self._refusals[key] = min(self._refusals.get(key, 0) + 1, 10)
             return Requeue(after=backoff.after_refusals(self._refusals[key]))
         self._refusals.pop(key, None)
-        pauses = [one for one in (pause, states.until_deadline(job, status)) if one is not None and one > 0]
+        pauses = [one for one in (pause, job_status.until_deadline(job, status)) if one is not None and one > 0]
         return Requeue(after=min(pauses)) if pauses else None
 
     # Removing finalizers
@@ -163,7 +163,7 @@ class Jobs:
         made = 0
         try:
             await asyncio.gather(*(self._delete_uncounted(job, by_name[name]) for name in step.delete))
-            indexes: list[int | None] = [*step.indexes] if states.is_indexed(job) else [None] * step.create
+            indexes: list[int | None] = [*step.indexes] if job_status.is_indexed(job) else [None] * step.create
             for batch in growing_batches(indexes):
                 bodies = [build_pod(job, index, waiting.get(index) if index is not None else None) for index in batch]
                 done = await asyncio.gather(*(self._create(key, job, body) for body in bodies), return_exceptions=True)
@@ -213,14 +213,14 @@ class Jobs:
         """First write FailureTarget or SuccessCriteriaMet, then delete running pods, then write the final condition."""
         running = [pod for pod in pods if pod.active]
         leaving = len(running) + sum(one.leaving for one in results)
-        status |= states.over(status, end, leaving)
-        counted = not release and not any(states.uncounted(status))
+        status |= job_status.status_at_end(status, end, leaving)
+        counted = not release and not any(job_status.uncounted(status))
         if leaving or not counted:
             await self._write(job, status)
             await asyncio.gather(*(self._delete(job, pod) for pod in running))
             await self._release(pod for pod in pods if pod.metadata.uid in release)
             return None
-        status |= states.declared(status, end)
+        status |= job_status.status_after_end(status, end)
         await self._write(job, status)
         if end.success:
             self.recorder.normal(JOBS, job, "Completed", "Job completed")
@@ -233,17 +233,19 @@ class Jobs:
         current = conditions.find(found, "Suspended")
         suspended = current is not None and current["status"] == "True"
         if facts.suspended and not suspended:
-            status["conditions"] = states.marked(found, "Suspended", "True", "JobSuspended", "Job suspended")
+            status["conditions"] = job_status.with_condition(
+                found, "Suspended", "True", "JobSuspended", "Job suspended"
+            )
             status["startTime"] = None
             self.recorder.normal(JOBS, job, "Suspended", "Job suspended")
         elif suspended and not facts.suspended:
-            status["conditions"] = states.marked(found, "Suspended", "False", "JobResumed", "Job resumed")
+            status["conditions"] = job_status.with_condition(found, "Suspended", "False", "JobResumed", "Job resumed")
             status["startTime"] = clock.timestamp()
             self.recorder.normal(JOBS, job, "Resumed", "Job resumed")
 
     async def _write(self, job: JsonObject, status: JsonObject) -> JsonObject:
         """The Job with this status, written only if it is still the one that was read."""
-        changed = states.changes(job, status)
+        changed = job_status.status_patch(job, status)
         if not changed:
             return job
         written = await self.client.patch_status(JOBS, job, changed, locked=True)
@@ -257,7 +259,7 @@ class Jobs:
         seconds = job["spec"].get("ttlSecondsAfterFinished")
         if seconds is None or "deletionTimestamp" in job["metadata"]:
             return None
-        left = (states.finished_at(job) + timedelta(seconds=seconds) - clock.now()).total_seconds()
+        left = (job_status.finished_at(job) + timedelta(seconds=seconds) - clock.now()).total_seconds()
         if left > 0:
             return Requeue(after=left)
         metadata = job["metadata"]

@@ -102,7 +102,7 @@ def with_results(job: JsonObject, facts: JobFacts, tally: Tally, notes: Notes) -
     return status
 
 
-def running(results: Sequence[PodResult], step: Work, made: int) -> JsonObject:
+def running_counts(results: Sequence[PodResult], step: Work, made: int) -> JsonObject:
     """The counters of what runs, after the deletions of a step and with `made` new pods."""
     active = [one for one in results if one.active and one.name not in step.delete]
     return {
@@ -112,20 +112,20 @@ def running(results: Sequence[PodResult], step: Work, made: int) -> JsonObject:
     }
 
 
-def over(status: JsonObject, end: End, leaving: int) -> JsonObject:
+def status_at_end(status: JsonObject, end: End, leaving: int) -> JsonObject:
     """The Job ends: no pod is active any more, `leaving` pods are still terminating."""
     announced = "SuccessCriteriaMet" if end.success else "FailureTarget"
-    found = marked(status.get("conditions") or [], announced, "True", end.reason, end.message)
+    found = with_condition(status.get("conditions") or [], announced, "True", end.reason, end.message)
     return {"conditions": found, "active": 0, "ready": 0, "terminating": leaving}
 
 
-def declared(status: JsonObject, end: End) -> JsonObject:
+def status_after_end(status: JsonObject, end: End) -> JsonObject:
     type = "Complete" if end.success else "Failed"
-    found = marked(status.get("conditions") or [], type, "True", end.reason, end.message)
+    found = with_condition(status.get("conditions") or [], type, "True", end.reason, end.message)
     return {"conditions": found} | ({"completionTime": clock.timestamp()} if end.success else {})
 
 
-def marked(found: list[JsonObject], type: str, state: str, reason: str, message: str) -> list[JsonObject]:
+def with_condition(found: list[JsonObject], type: str, state: str, reason: str, message: str) -> list[JsonObject]:
     """With this condition; one that is there in this state stays as it is."""
     old = conditions.find(found, type)
     if old is not None and old["status"] == state:
@@ -136,7 +136,7 @@ def marked(found: list[JsonObject], type: str, state: str, reason: str, message:
     return [one for one in found if one["type"] != type] + [entry]
 
 
-def changes(job: JsonObject, status: JsonObject) -> JsonObject:
+def status_patch(job: JsonObject, status: JsonObject) -> JsonObject:
     """The patch from the present status to this one. Fields that the API omits when empty are cleared with null."""
     before = job.get("status") or {}
     after = {

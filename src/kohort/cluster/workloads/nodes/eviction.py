@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.cluster.workloads.nodes import plan as rules
+from kohort.cluster.workloads.nodes import plan as node_plan
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
 from kohort.kube.controller import Requeue
@@ -14,11 +14,12 @@ from kohort.kube.resources import NODES, PODS, Key
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import condition_is
+from kohort.rules import pod_disruption
 
 _QUARANTINE: Final = 40.0
 """How long a node must be missing before its pods are deleted: it may just be registering again."""
 _KEPT_FINISHED: Final = 12500
-OUT_OF_SERVICE: Final = f"{rules.PREFIX}out-of-service"
+OUT_OF_SERVICE: Final = f"{node_plan.PREFIX}out-of-service"
 """A user declares that the node is off: terminating pods there will never be reported as ended."""
 
 
@@ -49,7 +50,7 @@ class TaintEviction:
             self._forget(pod)
             return None
         node = self.nodes.get(Key("", pod.spec.node_name))
-        stay = rules.seconds_to_stay(pod, node.spec.taints) if node else None
+        stay = node_plan.seconds_to_stay(pod, node.spec.taints) if node else None
         if stay is None:
             self._forget(pod)
             return None
@@ -67,7 +68,7 @@ class TaintEviction:
     async def _evict(self, pod: Pod) -> None:
         message = "Taint manager: deleting due to NoExecute taint"
         try:
-            await write_disruption_condition(self.client, pod, "DeletionByTaintManager", message)
+            await write_disruption_condition(self.client, pod, pod_disruption.TAINT_MANAGER, message)
             await self.client.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
         except (NotFound, Conflict):
             return
@@ -132,7 +133,7 @@ class PodGarbageCollector:
 
     async def _fail(self, pod: Pod, disrupted: str) -> None:
         if disrupted:
-            await write_disruption_condition(self.client, pod, "DeletionByPodGC", disrupted, failed=True)
+            await write_disruption_condition(self.client, pod, pod_disruption.POD_GC, disrupted, failed=True)
         else:
             body = {"metadata": {"uid": pod.metadata.uid}, "status": {"phase": "Failed"}}
             await self.client.patch(PODS, pod.metadata.name, pod.metadata.namespace, body, subresource="status")
@@ -151,7 +152,7 @@ async def write_disruption_condition(
 ) -> None:
     """Write the condition DisruptionTarget, before the pod is deleted."""
     condition = {
-        "type": "DisruptionTarget",
+        "type": pod_disruption.DISRUPTION_TARGET,
         "status": "True",
         "reason": reason,
         "message": message,

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.workloads.nodes import plan as rules
+from kohort.cluster.workloads.nodes import plan as node_plan
 from kohort.kube import clock
 from kohort.kube.client import PatchType
 from kohort.kube.controller import Requeue
@@ -19,6 +19,7 @@ from kohort.kube.resources import LEASES, NODES, PODS, Key
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject, find_condition
+from kohort.objects.well_known_names import NODE_LEASES
 
 GRACE: Final = 50.0
 REGISTRATION: Final = 1.0
@@ -36,7 +37,7 @@ class NodeLifecycle:
         self.recorder = manager.recorder("node-controller")
         self.nodes = manager.informer(NODES, Node)
         self.pods = manager.informer(PODS, Pod)
-        self.leases = manager.informer(LEASES, PartialObject, namespace="kube-node-lease", metadata_only=True)
+        self.leases = manager.informer(LEASES, PartialObject, namespace=NODE_LEASES, metadata_only=True)
         self._heard: dict[str, tuple[object, float]] = {}
         self.controller = manager.controller("node-lifecycle", self.reconcile, workers=2, max_delay=30)
         self.controller.watches(self.nodes)
@@ -60,7 +61,7 @@ class NodeLifecycle:
 
     def _silence(self, node: Node) -> float:
         """Seconds since this process last saw the node's lease or its reported conditions change."""
-        lease = self.leases.get(Key("kube-node-lease", node.metadata.name))
+        lease = self.leases.get(Key(NODE_LEASES, node.metadata.name))
         beats = tuple(one.last_heartbeat_time for one in node.status.conditions)
         value = (lease.metadata.resource_version if lease else "", beats)
         now = asyncio.get_running_loop().time()
@@ -93,7 +94,7 @@ class NodeLifecycle:
             self.recorder.warning(NODES, node, "NodeNotReady", f"Node {node.metadata.name} status is now: NodeNotReady")
 
     async def _adjust_taints(self, node: Node) -> None:
-        wanted = rules.wanted_taints(node, clock.timestamp())
+        wanted = node_plan.wanted_taints(node, clock.timestamp())
         if wanted is None:
             return
         body = {

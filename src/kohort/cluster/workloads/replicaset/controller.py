@@ -9,7 +9,7 @@ from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.conditions import merged
 from kohort.cluster.workloads.expectations import Expectations
 from kohort.cluster.workloads.pod_state import available_in, is_available, ready_since
-from kohort.cluster.workloads.replicaset import plan as rules
+from kohort.cluster.workloads.replicaset import plan as replicaset_plan
 from kohort.cluster.workloads.replicaset.plan import DELETION_COST, Replica
 from kohort.cluster.workloads.slow_start import growing_batches
 from kohort.kube import clock
@@ -126,7 +126,7 @@ class ReplicaSets:
         self, key: Key, replica_set: JsonObject, pods: list[Pod], replicas: list[Replica]
     ) -> ApiError | None:
         wanted = replica_set["spec"].get("replicas")
-        plan = rules.plan(
+        plan = replicaset_plan.plan(
             1 if wanted is None else wanted,
             replicas,
             self._nodes_of_related_pods(replica_set) if pods else (),
@@ -165,7 +165,7 @@ class ReplicaSets:
         self.recorder.normal(self.resource, replica_set, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
 
     async def _write_status(self, replica_set: JsonObject, replicas: list[Replica], failure: ApiError | None) -> None:
-        counts = rules.count(replicas)
+        counts = replicaset_plan.count(replicas)
         before = replica_set.get("status") or {}
         wanted: JsonObject = {
             "observedGeneration": replica_set["metadata"].get("generation"),

@@ -22,7 +22,9 @@ from typing import Final
 
 import msgspec
 
-DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+from kohort.objects import well_known_names
+
+DELETION_COST: Final = well_known_names.DELETION_COST
 BURST: Final = 500
 
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}

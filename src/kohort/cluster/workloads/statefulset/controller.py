@@ -8,7 +8,7 @@ from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.pod_state import available_in
 from kohort.cluster.workloads.revision_history import DEFAULT_LIMIT, History, Resolved, StoredRevision, template_of
 from kohort.cluster.workloads.slow_start import growing_batches
-from kohort.cluster.workloads.statefulset import plan as rules
+from kohort.cluster.workloads.statefulset import plan as statefulset_plan
 from kohort.cluster.workloads.statefulset.claims import Claims, ClaimsNotReady, has_volumes
 from kohort.cluster.workloads.statefulset.plan import (
     Create,
@@ -37,6 +37,7 @@ from kohort.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS
 from kohort.objects.core import PersistentVolumeClaim, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
+from kohort.rules.group_identity import parse_pod_name
 from kohort.rules.restart_backoff import RestartBackoff
 
 
@@ -81,9 +82,9 @@ class StatefulSets:
         resolved = await self.history.resolve(stateful_set)
         facts = set_facts(self._with_written_status(stateful_set), resolved)
         observed = [self._facts_of(stateful_set, pod) for pod in pods]
-        plan = rules.plan(facts, observed)
+        plan = statefulset_plan.plan(facts, observed)
         done, failure = await self._carry_out(stateful_set, resolved, plan.stages, pods)
-        counts = rules.count(facts, observed, done)
+        counts = statefulset_plan.count(facts, observed, done)
         await self._write_status(stateful_set, status_of(stateful_set, resolved, facts, counts))
         used = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
         limit = stateful_set["spec"].get("revisionHistoryLimit")
@@ -145,18 +146,18 @@ class StatefulSets:
         self,
         stateful_set: JsonObject,
         resolved: Resolved,
-        stages: Sequence[Sequence[rules.Step]],
+        stages: Sequence[Sequence[statefulset_plan.Step]],
         pods: Sequence[Pod],
-    ) -> tuple[list[rules.Action], Exception | None]:
+    ) -> tuple[list[statefulset_plan.Action], Exception | None]:
         """Perform the actions; returns those that were done, and the first error. An ordered set performs them one
         after the other, a parallel one in growing batches: if pods cannot be created, one request shows it, not a
         thousand."""
         by_name = {pod.metadata.name: pod for pod in pods}
         facts = set_facts(stateful_set, resolved)
         together = not facts.ordered
-        done: list[rules.Action] = []
+        done: list[statefulset_plan.Action] = []
 
-        async def take(step: rules.Step) -> None:
+        async def take(step: statefulset_plan.Step) -> None:
             for action in step:
                 if isinstance(action, Delete) and action.reason == "finished":
                     if self._pause(facts, [by_name[action.pod]]):
@@ -178,7 +179,7 @@ class StatefulSets:
                         raise problem
         return done, None
 
-    def _pause(self, facts: rules.SetFacts, pods: Iterable[Pod]) -> float:
+    def _pause(self, facts: statefulset_plan.SetFacts, pods: Iterable[Pod]) -> float:
         """Seconds until the first of these that failed again and again is replaced. It stays until then, to be looked
         at. One that would get another template is replaced at once: that may be the remedy."""
         now = asyncio.get_running_loop().time()
@@ -192,7 +193,7 @@ class StatefulSets:
         if pod.status.phase == "Failed":
             self._replacements.done(key_of(pod), now)
 
-    async def _act(self, stateful_set: JsonObject, pod: Pod, action: rules.Action) -> None:
+    async def _act(self, stateful_set: JsonObject, pod: Pod, action: statefulset_plan.Action) -> None:
         match action:
             case Delete():
                 await self._delete(stateful_set, pod)
@@ -306,9 +307,11 @@ def set_facts(stateful_set: JsonObject, resolved: Resolved | None) -> SetFacts:
     )
 
 
-def status_of(stateful_set: JsonObject, resolved: Resolved, facts: SetFacts, counts: rules.Counts) -> JsonObject:
+def status_of(
+    stateful_set: JsonObject, resolved: Resolved, facts: SetFacts, counts: statefulset_plan.Counts
+) -> JsonObject:
     """The status to write. Zero counts that the API omits are written as null, so that old values are removed."""
-    complete = rules.is_complete(facts, counts)
+    complete = statefulset_plan.is_complete(facts, counts)
     return {
         "observedGeneration": stateful_set["metadata"].get("generation"),
         "replicas": counts.replicas,
@@ -322,6 +325,7 @@ def status_of(stateful_set: JsonObject, resolved: Resolved, facts: SetFacts, cou
     }
 
 
-def _has_its_revision(facts: rules.SetFacts, pod: Pod) -> bool:
-    ordinal = int(pod.metadata.name.rpartition("-")[2])
-    return pod.metadata.labels.get(REVISION_LABEL) == rules.revision_for(facts, ordinal)
+def _has_its_revision(facts: statefulset_plan.SetFacts, pod: Pod) -> bool:
+    found = parse_pod_name(pod.metadata.name)
+    assert found is not None  # a member has a number
+    return pod.metadata.labels.get(REVISION_LABEL) == statefulset_plan.revision_for(facts, found.ordinal)

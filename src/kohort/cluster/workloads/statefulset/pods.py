@@ -1,17 +1,15 @@
 """Builds the pods and claims of a StatefulSet."""
 
-import re
-
 import msgspec
 
 from kohort.cluster.workloads.controller_ref import controller_reference
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
+from kohort.rules.group_identity import parse_pod_name
 
-POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
-POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
-REVISION_LABEL = "controller-revision-hash"
-
-_MEMBER = re.compile(r"(.*)-(0|[1-9][0-9]*)")
+POD_NAME_LABEL = well_known_names.STATEFUL_SET_POD_NAME
+POD_INDEX_LABEL = well_known_names.POD_INDEX
+REVISION_LABEL = well_known_names.CONTROLLER_REVISION_HASH
 
 
 def pod_name(set_name: str, ordinal: int) -> str:
@@ -31,11 +29,8 @@ def claims_of(set_object: JsonObject, ordinal: int) -> list[str]:
 
 def ordinal_of(name: str, set_name: str) -> int | None:
     """The number in a pod's name, or None when the name is not one that the set gives."""
-    match = _MEMBER.fullmatch(name)
-    if match is None or match[1] != set_name:
-        return None
-    ordinal = int(match[2])
-    return ordinal if ordinal < 2**31 else None
+    found = parse_pod_name(name)
+    return found.ordinal if found is not None and name == pod_name(set_name, found.ordinal) else None
 
 
 def build_pod(set_object: JsonObject, template: JsonObject, ordinal: int, revision: str) -> JsonObject:

@@ -6,10 +6,11 @@ from kohort.kube.controller import Requeue
 from kohort.kube.errors import NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES, Key
+from kohort.objects import well_known_names
 from kohort.objects.core import PersistentVolume, PersistentVolumeClaim
 from kohort.objects.storage import VolumeAttributesClass
 
-PROTECTION = "kubernetes.io/vac-protection"
+PROTECTION = well_known_names.ATTRIBUTES_CLASS_PROTECTION
 
 
 def register(manager: Manager) -> None:

@@ -6,17 +6,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kohort.cluster.workloads.volumes import attributes_class_protection, ephemeral
-from kohort.cluster.workloads.volumes import plan as rules
+from kohort.cluster.workloads.volumes import plan as volume_plan
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, Conflict, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES, Key
+from kohort.objects import well_known_names
 from kohort.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.storage import StorageClass
+from kohort.rules.local_volumes import PROVISIONER
 
-CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
-VOLUME_PROTECTION = "kubernetes.io/pv-protection"
+CLAIM_PROTECTION = well_known_names.CLAIM_PROTECTION
+VOLUME_PROTECTION = well_known_names.VOLUME_PROTECTION
 
 
 def register(manager: Manager, directory: Path) -> None:
@@ -68,22 +70,26 @@ class Claims:
             await self._remove_protection(key, claim)
             return None
         storage_class = self.classes.get(Key("", claim.spec.storage_class_name or ""))
-        step = rules.next_step(
-            claim, self.volumes.list(), storage_class, self._consumers(key), rules.default_class(self.classes.list())
+        step = volume_plan.next_step(
+            claim,
+            self.volumes.list(),
+            storage_class,
+            self._consumers(key),
+            volume_plan.default_class(self.classes.list()),
         )
         match step:
-            case rules.Bind(volume):
+            case volume_plan.Bind(volume):
                 await self._bind(claim, volume)
-            case rules.Provision(node):
+            case volume_plan.Provision(node):
                 await self._provision(claim, node)
-            case rules.Assign(name):
+            case volume_plan.Assign(name):
                 body = {"spec": {"storageClassName": name}}
                 await self.client.patch(PERSISTENT_VOLUME_CLAIMS, key.name, key.namespace, body)
-            case rules.Lost(reason, message):
+            case volume_plan.Lost(reason, message):
                 if claim.status.phase != "Lost":
                     await self._status(claim, {"phase": "Lost", "accessModes": None, "capacity": None})
                     self.recorder.warning(PERSISTENT_VOLUME_CLAIMS, claim, reason, message)
-            case rules.Wait(reason, message, warning) if reason:
+            case volume_plan.Wait(reason, message, warning) if reason:
                 record = self.recorder.warning if warning else self.recorder.normal
                 record(PERSISTENT_VOLUME_CLAIMS, claim, reason, message)
         return None
@@ -100,10 +106,10 @@ class Claims:
         reference = volume.spec.claim_ref
         if reference is None or reference.uid != claim.metadata.uid:
             await self._reserve(claim, volume)
-        if claim.spec.volume_name != name or rules.BIND_COMPLETED not in claim.metadata.annotations:
-            notes = {rules.BIND_COMPLETED: "yes"}
+        if claim.spec.volume_name != name or volume_plan.BIND_COMPLETED not in claim.metadata.annotations:
+            notes = {volume_plan.BIND_COMPLETED: "yes"}
             if not claim.spec.volume_name:
-                notes[rules.BOUND_BY_CONTROLLER] = "yes"
+                notes[volume_plan.BOUND_BY_CONTROLLER] = "yes"
             body = {"metadata": {"annotations": notes}, "spec": {"volumeName": name}}
             await self.client.patch(PERSISTENT_VOLUME_CLAIMS, claim.metadata.name, claim.metadata.namespace, body)
         if claim.status.phase != "Bound":
@@ -120,7 +126,7 @@ class Claims:
             "spec": {"claimRef": claim_reference(claim)},
         }
         if volume.spec.claim_ref is None:
-            body["metadata"]["annotations"] = {rules.BOUND_BY_CONTROLLER: "yes"}
+            body["metadata"]["annotations"] = {volume_plan.BOUND_BY_CONTROLLER: "yes"}
         await self.client.patch(PERSISTENT_VOLUMES, volume.metadata.name, "", body)
 
     async def _status(self, claim: PersistentVolumeClaim, status: JsonObject) -> None:
@@ -145,7 +151,7 @@ class Claims:
             PERSISTENT_VOLUME_CLAIMS,
             claim,
             "ProvisioningSucceeded",
-            f"Successfully provisioned volume {name} using {rules.PROVISIONER}",
+            f"Successfully provisioned volume {name} using {PROVISIONER}",
         )
 
     async def _remove_protection(self, key: Key, claim: PersistentVolumeClaim) -> None:
@@ -227,7 +233,7 @@ class Volumes:
 
 def _deletes_itself(volume: PersistentVolume) -> bool:
     """Whether this controller deletes the volume: volumes of other provisioners are theirs to delete."""
-    ours = volume.metadata.annotations.get(rules.PROVISIONED_BY) == rules.PROVISIONER
+    ours = volume.metadata.annotations.get(volume_plan.PROVISIONED_BY) == PROVISIONER
     return ours and volume.spec.persistent_volume_reclaim_policy == "Delete"
 
 
@@ -256,12 +262,12 @@ def build_volume(
         "hostPath": {"path": str(directory / name), "type": "DirectoryOrCreate"},
     }
     if node:
-        expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        expression = {"key": well_known_names.HOSTNAME, "operator": "In", "values": [node]}
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": name, "annotations": {rules.PROVISIONED_BY: rules.PROVISIONER}},
+        "metadata": {"name": name, "annotations": {volume_plan.PROVISIONED_BY: PROVISIONER}},
         "spec": spec,
     }
 

@@ -18,17 +18,18 @@ from typing import Final
 
 import msgspec
 
+from kohort.objects import well_known_names
 from kohort.objects.core import PersistentVolume, PersistentVolumeClaim
 from kohort.objects.quantity import Quantity
 from kohort.objects.selectors import LabelSelector
 from kohort.objects.storage import StorageClass
+from kohort.rules.local_volumes import PROVISIONER
 
-PROVISIONER: Final = "kohort.dev/local-path"
 _IN_TREE: Final = "kubernetes.io/"
 """Of provisioners that were part of Kubernetes once, and of the one that stands for none."""
-SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+SELECTED_NODE: Final = well_known_names.SELECTED_NODE
+BOUND_BY_CONTROLLER: Final = well_known_names.BOUND_BY_CONTROLLER
+BIND_COMPLETED: Final = well_known_names.BIND_COMPLETED
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 
 

@@ -12,11 +12,12 @@ from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, refusal
 from kohort.cluster.apiserver.auth.model import AccessRequest
 from kohort.cluster.apiserver.auth.rbac import SUPERUSERS, Authorizer
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 
 GROUP: Final = "certificates.k8s.io"
 _VERBS: Final = {"approval": "approve", "status": "sign"}
-_CLIENTS: Final = "kubernetes.io/kube-apiserver-client"
+_CLIENTS: Final = well_known_names.API_CLIENT_SIGNER
 _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE REQUEST-----.*?-----END CERTIFICATE REQUEST-----", re.DOTALL)
 
 

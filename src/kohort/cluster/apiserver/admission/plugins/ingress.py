@@ -5,10 +5,11 @@ from typing import Final
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, written
 from kohort.cluster.apiserver.admission.plugins.storage import newest
+from kohort.objects import well_known_names
 
 CLASSES: Final = "ingressclasses.networking.k8s.io"
-DEFAULT_CLASS: Final = "ingressclass.kubernetes.io/is-default-class"
-ANNOTATION: Final = "kubernetes.io/ingress.class"
+DEFAULT_CLASS: Final = well_known_names.DEFAULT_INGRESS_CLASS
+ANNOTATION: Final = well_known_names.INGRESS_CLASS
 
 
 class DefaultIngressClass(AdmissionStep):

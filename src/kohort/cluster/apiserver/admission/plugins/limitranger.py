@@ -13,12 +13,13 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import WRITES, AdmissionStep, aggregated, is_core, refusal, written
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources.amounts import Amounts, amounts_of
 from kohort.resources.effective import SANDBOX, limits, requests, view_of
 
-ANNOTATION: Final = "kubernetes.io/limit-ranger"
+ANNOTATION: Final = well_known_names.LIMIT_RANGER
 
 
 class LimitRanger(AdmissionStep):

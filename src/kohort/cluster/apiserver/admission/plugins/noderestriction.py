@@ -18,19 +18,20 @@ from typing import Final
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, refusal
 from kohort.kube import errors
+from kohort.objects import well_known_names
 from kohort.objects.json_types import Json, JsonObject
 
 PREFIX: Final = "system:node:"
 GROUP: Final = "system:nodes"
-LEASES: Final = "kube-node-lease"
-MIRROR: Final = "kubernetes.io/config.mirror"
+LEASES: Final = well_known_names.NODE_LEASES
+MIRROR: Final = well_known_names.MIRROR_POD
 _RESTRICTED: Final = "node-restriction.kubernetes.io"
 _OWN_LABELS: Final = frozenset({
-    "kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch",
-    "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
-    "topology.kubernetes.io/region", "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone",
-    "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type",
+    well_known_names.HOSTNAME, well_known_names.OS, well_known_names.ARCH,
+    well_known_names.BETA_OS, well_known_names.BETA_ARCH,
+    well_known_names.REGION, well_known_names.ZONE,
+    well_known_names.BETA_REGION, well_known_names.BETA_ZONE,
+    well_known_names.INSTANCE_TYPE, well_known_names.BETA_INSTANCE_TYPE,
 })  # fmt: skip
 """Labels of Kubernetes that a node sets itself."""
 _OWN_LABEL_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")

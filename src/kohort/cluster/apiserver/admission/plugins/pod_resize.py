@@ -12,12 +12,13 @@ from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, refus
 from kohort.cluster.apiserver.kinds import feature_gates as gate
 from kohort.cluster.apiserver.schema.field_checks import same, same_amounts
 from kohort.kube.errors import StatusCause
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources.amounts import Amounts, amounts_of
 from kohort.resources.effective import requests, view_of
 
-OS_LABEL: Final = "kubernetes.io/os"
+OS_LABEL: Final = well_known_names.OS
 UNSUPPORTED_PLATFORM: Final = "UnsupportedPlatform"
 NODE_CAPACITY: Final = "NodeCapacity"
 
@@ -65,13 +66,13 @@ class PodResizeValidator(AdmissionStep):
             detail = f'pod resize is only supported on linux nodes, node "{name}" is "{system}"'
             raise refusal(attributes, detail, (StatusCause(reason=UNSUPPORTED_PLATFORM),))
         wanted = requests(view_of(written(attributes)))
-        missing = too_much(wanted, amounts_of((node.get("status") or {}).get("allocatable")))
+        missing = exceeding_resources(wanted, amounts_of((node.get("status") or {}).get("allocatable")))
         if missing:
             detail = f"node didn't have enough allocatable resources: {'; '.join(missing)}"
             raise refusal(attributes, detail, (StatusCause(reason=NODE_CAPACITY),))
 
 
-def too_much(wanted: Amounts, allocatable: Amounts) -> list[str]:
+def exceeding_resources(wanted: Amounts, allocatable: Amounts) -> list[str]:
     """What a pod asks for and its node could not give even if it were empty."""
     found: list[str] = []
     cpu, cpus = wanted.get("cpu", ZERO), allocatable.get("cpu", ZERO)

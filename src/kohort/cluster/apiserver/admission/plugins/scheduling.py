@@ -5,12 +5,13 @@ from typing import Final
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import WRITES, AdmissionStep, is_core, written
 from kohort.cluster.apiserver.storage.model import Store
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 SECONDS: Final = 300
-TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+TOPOLOGY_LABELS: Final = (well_known_names.ZONE, well_known_names.REGION)
 
 
 class DefaultTolerationSeconds(AdmissionStep):

@@ -10,13 +10,14 @@ from typing import Final
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, is_core, refusal, written
 from kohort.cluster.apiserver.kinds.generated_names import generated_name
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 
 DEFAULT: Final = "default"
 VOLUME_PREFIX: Final = "kube-api-access-"
 MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_SECONDS: Final = 3607
-MIRROR: Final = "kubernetes.io/config.mirror"
+MIRROR: Final = well_known_names.MIRROR_POD
 ENFORCE_SECRETS: Final = "kubernetes.io/enforce-mountable-secrets"
 ATTEMPTS: Final = 10
 PAUSE: Final = 0.1

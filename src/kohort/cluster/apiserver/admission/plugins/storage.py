@@ -5,17 +5,18 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.admission.plugins.step import AdmissionStep, is_core, refusal, written
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
 
 CLASSES: Final = "storageclasses.storage.k8s.io"
-DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
-BETA_DEFAULT_CLASS: Final = "storageclass.beta.kubernetes.io/is-default-class"
-BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+DEFAULT_CLASS: Final = well_known_names.DEFAULT_STORAGE_CLASS
+BETA_DEFAULT_CLASS: Final = well_known_names.BETA_DEFAULT_STORAGE_CLASS
+BETA_CLASS: Final = well_known_names.BETA_STORAGE_CLASS
 _PROTECTION: Final = {
-    ("", "persistentvolumes"): "kubernetes.io/pv-protection",
-    ("", "persistentvolumeclaims"): "kubernetes.io/pvc-protection",
-    ("storage.k8s.io", "volumeattributesclasses"): "kubernetes.io/vac-protection",
+    ("", "persistentvolumes"): well_known_names.VOLUME_PROTECTION,
+    ("", "persistentvolumeclaims"): well_known_names.CLAIM_PROTECTION,
+    ("storage.k8s.io", "volumeattributesclasses"): well_known_names.ATTRIBUTES_CLASS_PROTECTION,
 }
 
 

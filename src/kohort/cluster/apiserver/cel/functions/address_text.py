@@ -7,7 +7,7 @@ _FIELDS: Final = 8
 
 
 def address_problem(text: str) -> str:
-    """Of a text that is no IP address, without a zone."""
+    """Of a text that is not an IP address, without a zone."""
     first = next((char for char in text if char in ".:%"), "")
     if first == ".":
         problem = _v4_problem(text)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from kohort.cluster.apiserver.auth.model import AccessRequest, Decision, User
+from kohort.cluster.apiserver.auth.model import AccessDecision, AccessRequest, User
 from kohort.cluster.apiserver.cel.errors import CelError
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
 from kohort.cluster.apiserver.cel.values import Extension
 
-Authorize = Callable[[AccessRequest], Decision]
+Authorize = Callable[[AccessRequest], AccessDecision]
 
 _PREFIX = "kubernetes.authorization."
 
@@ -41,7 +41,7 @@ class AuthorizerDecision(Extension):
     __slots__ = ("decision",)
     type_name = _PREFIX + "Decision"
 
-    def __init__(self, decision: Decision) -> None:
+    def __init__(self, decision: AccessDecision) -> None:
         self.decision = decision
 
 

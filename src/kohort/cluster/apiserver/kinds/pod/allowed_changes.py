@@ -7,12 +7,13 @@ from kohort.cluster.apiserver.kinds.pod.containers import check_image_spacing
 from kohort.cluster.apiserver.kinds.pod.scheduling import REQUIRED, check_tolerations
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.cluster.apiserver.schema.field_checks import MAX_INT32, Errors, same
+from kohort.objects import well_known_names
 from kohort.objects.field_errors import forbidden, invalid, required
 from kohort.objects.json_types import JsonObject, hashable
 from kohort.objects.names import in_range
 
-MIRROR: Final = "kubernetes.io/config.mirror"
-APP_ARMOR_PREFIX: Final = "container.apparmor.security.beta.kubernetes.io/"
+MIRROR: Final = well_known_names.MIRROR_POD
+APP_ARMOR_PREFIX: Final = well_known_names.APP_ARMOR_PREFIX
 
 FROZEN: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"

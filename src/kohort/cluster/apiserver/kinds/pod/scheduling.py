@@ -13,6 +13,7 @@ from kohort.cluster.apiserver.schema.field_checks import (
     problems_of,
     qualified,
 )
+from kohort.objects import well_known_names
 from kohort.objects.field_errors import duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain, label_value, qualified_name
@@ -236,7 +237,7 @@ def check_gates(errors: Errors, path: str, gates: list[JsonObject]) -> None:
 
 def check_claims(errors: Errors, path: str, claims: list[JsonObject], rules: PodRules) -> None:
     """Device claims of the pod."""
-    if "kubernetes.io/config.mirror" in (rules.metadata.get("annotations") or {}):
+    if well_known_names.MIRROR_POD in (rules.metadata.get("annotations") or {}):
         errors += [forbidden(WHOLE_OBJECT, "static pods do not support resource claims")] * len(claims)
         return
     seen: set[str] = set()

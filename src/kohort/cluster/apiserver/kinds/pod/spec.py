@@ -27,6 +27,7 @@ from kohort.cluster.apiserver.schema.field_checks import (
     qualified,
 )
 from kohort.cluster.apiserver.schema.metadata_rules import template_errors
+from kohort.objects import well_known_names
 from kohort.objects.field_errors import forbidden, invalid, not_found, not_supported, required, too_long
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_subdomain, in_range
@@ -244,11 +245,11 @@ def check_annotations(errors: Errors, path: str, meta: JsonObject, spec: JsonObj
     annotations = meta.get("annotations")
     if not annotations:
         return
-    mirror = annotations.get("kubernetes.io/config.mirror")
+    mirror = annotations.get(well_known_names.MIRROR_POD)
     if mirror is not None and not spec.get("nodeName"):
         detail = "must set spec.nodeName if mirror pod annotation is set"
         errors.append(invalid(f"{path}[kubernetes.io/config.mirror]", mirror, detail))
-    cost = annotations.get("controller.kubernetes.io/pod-deletion-cost")
+    cost = annotations.get(well_known_names.DELETION_COST)
     if cost is not None and not rules.tolerate_deletion_cost and not _is_int32(cost):
         where = f"{path}[controller.kubernetes.io/pod-deletion-cost]"
         errors.append(invalid(where, cost, "must be a 32bit integer"))

@@ -6,15 +6,16 @@ from typing import Final
 from kohort.cluster.apiserver.kinds.pod.scheduling import PREFERRED, REQUIRED
 from kohort.cluster.apiserver.kinds.pod.security import all_containers
 from kohort.cluster.apiserver.kinds.pod.volume_path_overlaps import overlapping_paths
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
 
 DEPRECATED_LABELS: Final = {
-    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
-    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
-    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
-    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
-    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+    well_known_names.BETA_ARCH: 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    well_known_names.BETA_OS: 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    well_known_names.BETA_REGION: 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
+    well_known_names.BETA_ZONE: 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
+    well_known_names.BETA_INSTANCE_TYPE: 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
 }
 _DEPRECATED_ANNOTATIONS: Final = {
     "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',

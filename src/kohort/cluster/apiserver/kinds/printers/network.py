@@ -17,6 +17,7 @@ from kohort.cluster.apiserver.kinds.printers.cells import (
     shortened,
     text,
 )
+from kohort.objects import well_known_names
 from kohort.objects.json_types import Json, JsonObject
 
 
@@ -120,7 +121,7 @@ def _hosts(rules: list[JsonObject]) -> str:
 def _ingress_class(obj: JsonObject, now: datetime) -> list[Json]:
     spec = obj.get("spec") or {}
     annotations = obj["metadata"].get("annotations") or {}
-    default = " (default)" if annotations.get("ingressclass.kubernetes.io/is-default-class") == "true" else ""
+    default = " (default)" if annotations.get(well_known_names.DEFAULT_INGRESS_CLASS) == "true" else ""
     parameters, shown = spec.get("parameters"), NONE
     if parameters is not None:
         group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") is not None else ""

@@ -17,12 +17,13 @@ from kohort.cluster.apiserver.kinds.printers.cells import (
     name_of,
     text,
 )
+from kohort.objects import well_known_names
 from kohort.objects.json_types import Json, JsonObject
 
-CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+CLASS_ANNOTATION: Final = well_known_names.BETA_STORAGE_CLASS
 DEFAULT_CLASS: Final = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
+    well_known_names.DEFAULT_STORAGE_CLASS,
+    well_known_names.BETA_DEFAULT_STORAGE_CLASS,
 )
 _MODES: Final = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 

@@ -20,6 +20,7 @@ from kohort.cluster.apiserver.schema.field_checks import (
     qualified,
     repeats,
 )
+from kohort.objects import well_known_names
 from kohort.objects.field_errors import duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 
@@ -80,8 +81,8 @@ def check_service(errors: Errors, service: JsonObject, old: JsonObject | None) -
 
 def _check_topology(errors: Errors, service: JsonObject) -> None:
     annotations = service["metadata"].get("annotations") or {}
-    mode = annotations.get("service.kubernetes.io/topology-mode")
-    hints = annotations.get("service.kubernetes.io/topology-aware-hints")
+    mode = annotations.get(well_known_names.TOPOLOGY_MODE)
+    hints = annotations.get(well_known_names.TOPOLOGY_HINTS)
     if mode is not None and hints is not None and mode != hints:
         detail = "must match annotations[service.kubernetes.io/topology-aware-hints] when both are specified"
         errors.append(invalid("metadata.annotations[service.kubernetes.io/topology-mode]", mode, detail))

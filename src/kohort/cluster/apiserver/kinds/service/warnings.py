@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from kohort.cluster.apiserver.schema.field_checks import address_warnings, network_warnings
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 
-_OLD_HINTS = "service.kubernetes.io/topology-aware-hints"
-_HINTS = "service.kubernetes.io/topology-mode"
+_OLD_HINTS = well_known_names.TOPOLOGY_HINTS
+_HINTS = well_known_names.TOPOLOGY_MODE
 
 
 def service_warnings(service: JsonObject) -> list[str]:

@@ -5,15 +5,16 @@ from typing import Final
 
 from kohort.cluster.apiserver.admission.plugins.podsecurity.pod_fields import (
     Finding,
-    blamed,
+    container_names,
     containers_of,
     context_of,
     has_own_users,
     names_of,
     quoted,
     setters_of,
-    worded,
+    singular_or_plural,
 )
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.rules.host_images import uses_machine_files
 from kohort.rules.safe_sysctls import safe_sysctls
@@ -31,7 +32,7 @@ def app_armor(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
     annotations = sorted(
         f'{key}="{value}"'
         for key, value in (metadata.get("annotations") or {}).items()
-        if key.startswith("container.apparmor.security.beta.kubernetes.io/")
+        if key.startswith(well_known_names.APP_ARMOR_PREFIX)
         and value
         and value != "runtime/default"
         and not value.startswith("localhost/")
@@ -41,8 +42,8 @@ def app_armor(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
         return None
     setters = [setters_of(of_pod is not None, list(of_containers))] if of_pod is not None or of_containers else []
     if annotations:
-        setters.append(worded("annotation", len(annotations)))
-    reason = worded("forbidden AppArmor profile", len(values))
+        setters.append(singular_or_plural("annotation", len(annotations)))
+    reason = singular_or_plural("forbidden AppArmor profile", len(values))
     return reason, f"{' and '.join(setters)} must not set AppArmor profile type to {quoted(values)}"
 
 
@@ -76,7 +77,7 @@ def capabilities(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
     if not bad:
         return None
     names = quoted(sorted(set().union(*bad.values())))
-    detail = f"{blamed(list(bad))} must not include {names} in securityContext.capabilities.add"
+    detail = f"{container_names(list(bad))} must not include {names} in securityContext.capabilities.add"
     return "non-default capabilities", detail
 
 
@@ -87,7 +88,7 @@ def host_namespaces(metadata: JsonObject, spec: JsonObject, minor: int) -> Findi
 
 def host_paths(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
     bad = names_of(volume for volume in spec.get("volumes") or [] if volume.get("hostPath") is not None)
-    return ("hostPath volumes", f"{worded('volume', len(bad))} {quoted(bad)}") if bad else None
+    return ("hostPath volumes", f"{singular_or_plural('volume', len(bad))} {quoted(bad)}") if bad else None
 
 
 def host_images(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
@@ -96,13 +97,13 @@ def host_images(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
     volumes = [
         one for one in spec.get("volumes") or [] if uses_machine_files((one.get("image") or {}).get("reference") or "-")
     ]
-    users = [blamed(names_of(bad))] if bad else []
-    users += [f"{worded('volume', len(volumes))} {quoted(names_of(volumes))}"] if volumes else []
+    users = [container_names(names_of(bad))] if bad else []
+    users += [f"{singular_or_plural('volume', len(volumes))} {quoted(names_of(volumes))}"] if volumes else []
     if not users:
         return None
     images = sorted({one["image"] for one in bad} | {one["image"]["reference"] for one in volumes})
-    uses = worded("uses", len(bad) + len(volumes), "use")
-    what = worded("image", len(images))
+    uses = singular_or_plural("uses", len(bad) + len(volumes), "use")
+    what = singular_or_plural("image", len(images))
     return "hostPath images", f"{' and '.join(users)} {uses} files of the machine as {what} {quoted(images)}"
 
 
@@ -115,8 +116,11 @@ def host_ports(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
     if not bad:
         return None
     ports = sorted({port for used in bad.values() for port in used})
-    uses = worded("uses", len(bad), "use")
-    return "hostPort", f"{blamed(list(bad))} {uses} {worded('hostPort', len(ports))} {', '.join(ports)}"
+    uses = singular_or_plural("uses", len(bad), "use")
+    return (
+        "hostPort",
+        f"{container_names(list(bad))} {uses} {singular_or_plural('hostPort', len(ports))} {', '.join(ports)}",
+    )
 
 
 def probe_hosts(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
@@ -133,13 +137,13 @@ def probe_hosts(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
                     hosts.add(host)
     if not bad:
         return None
-    uses, what = worded("uses", len(bad), "use"), worded("probe or lifecycle host", len(hosts))
-    return "probe or lifecycle host", f"{blamed(sorted(bad))} {uses} {what} {quoted(sorted(hosts))}"
+    uses, what = singular_or_plural("uses", len(bad), "use"), singular_or_plural("probe or lifecycle host", len(hosts))
+    return "probe or lifecycle host", f"{container_names(sorted(bad))} {uses} {what} {quoted(sorted(hosts))}"
 
 
 def privileged(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
     bad = names_of(one for one in containers_of(spec) if context_of(one).get("privileged"))
-    return ("privileged", f"{blamed(bad)} must not set securityContext.privileged=true") if bad else None
+    return ("privileged", f"{container_names(bad)} must not set securityContext.privileged=true") if bad else None
 
 
 def proc_mount(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
@@ -151,7 +155,7 @@ def proc_mount(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
     if not bad:
         return None
     mounts = quoted(sorted({*bad.values()}))
-    return "procMount", f"{blamed(list(bad))} must not set securityContext.procMount to {mounts}"
+    return "procMount", f"{container_names(list(bad))} must not set securityContext.procMount to {mounts}"
 
 
 def proc_mount_baseline(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
@@ -172,7 +176,7 @@ def selinux(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
         return None
     options = [context_of(part)["seLinuxOptions"] for part in (*([spec] if of_pod else ()), *of_containers)]
     types = sorted({one.get("type") or "" for one in options} - allowed)
-    faults = [f"{worded('type', len(types))} {quoted(types)}"] if types else []
+    faults = [f"{singular_or_plural('type', len(types))} {quoted(types)}"] if types else []
     faults += [f"{field} may not be set" for field in ("user", "role") if any(one.get(field) for one in options)]
     setters = setters_of(of_pod, names_of(of_containers))
     return "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(faults)}"
@@ -216,7 +220,9 @@ def seccomp_baseline(metadata: JsonObject, spec: JsonObject, minor: int) -> Find
             and not annotations[key].startswith("localhost/")
         }
     )
-    return ("seccompProfile", f"forbidden {worded('annotation', len(bad))} {', '.join(bad)}") if bad else None
+    return (
+        ("seccompProfile", f"forbidden {singular_or_plural('annotation', len(bad))} {', '.join(bad)}") if bad else None
+    )
 
 
 def sysctls(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:

@@ -32,16 +32,16 @@ def quoted(items: Iterable[str]) -> str:
     return ", ".join(f'"{item}"' for item in items)
 
 
-def worded(singular: str, count: int, plural: str = "") -> str:
+def singular_or_plural(singular: str, count: int, plural: str = "") -> str:
     return singular if count == 1 else plural or f"{singular}s"
 
 
-def blamed(containers: list[str]) -> str:
-    return f"{worded('container', len(containers))} {quoted(containers)}"
+def container_names(containers: list[str]) -> str:
+    return f"{singular_or_plural('container', len(containers))} {quoted(containers)}"
 
 
 def setters_of(pod: bool, containers: list[str]) -> str:
-    return " and ".join([*(["pod"] if pod else []), *([blamed(containers)] if containers else [])])
+    return " and ".join([*(["pod"] if pod else []), *([container_names(containers)] if containers else [])])
 
 
 def names_of(containers: Iterable[JsonObject]) -> list[str]:

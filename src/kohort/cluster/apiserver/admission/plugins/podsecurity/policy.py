@@ -35,17 +35,17 @@ class Policy(msgspec.Struct, frozen=True):
     warn: Standard = Standard()
 
     @property
-    def lax(self) -> bool:
+    def allows_everything(self) -> bool:
         return self.enforce.level == self.audit.level == self.warn.level == PRIVILEGED
 
 
-LAX: Final = Policy()
+PRIVILEGED_POLICY: Final = Policy()
 
 
 def policy_of(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
     """A label that cannot be read enforces the strictest level, and neither audits nor warns."""
     if not any(key.startswith(_PREFIX) for key in labels):
-        return LAX, []
+        return PRIVILEGED_POLICY, []
     errors: list[FieldError] = []
     enforce = _standard(labels, "enforce", errors, on_error=RESTRICTED)
     audit = _standard(labels, "audit", errors, on_error=PRIVILEGED)

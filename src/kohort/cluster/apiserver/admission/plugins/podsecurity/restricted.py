@@ -5,7 +5,7 @@ from typing import Final
 from kohort.cluster.apiserver.admission.plugins.podsecurity.baseline import added_beyond, explicit_seccomp, seccomp_type
 from kohort.cluster.apiserver.admission.plugins.podsecurity.pod_fields import (
     Finding,
-    blamed,
+    container_names,
     containers_of,
     context_of,
     has_own_users,
@@ -13,7 +13,7 @@ from kohort.cluster.apiserver.admission.plugins.podsecurity.pod_fields import (
     names_of,
     quoted,
     setters_of,
-    worded,
+    singular_or_plural,
 )
 from kohort.objects.json_types import JsonObject
 
@@ -24,7 +24,7 @@ def escalation(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
     bad = names_of(one for one in containers_of(spec) if context_of(one).get("allowPrivilegeEscalation") is not False)
     if not bad:
         return None
-    detail = f"{blamed(bad)} must set securityContext.allowPrivilegeEscalation=false"
+    detail = f"{container_names(bad)} must set securityContext.allowPrivilegeEscalation=false"
     return "allowPrivilegeEscalation != false", detail
 
 
@@ -40,10 +40,10 @@ def dropped_capabilities(metadata: JsonObject, spec: JsonObject, minor: int) -> 
         more = added_beyond(container, ("NET_BIND_SERVICE",))
         if more:
             added[name] = more
-    details = [f'{blamed(kept)} must set securityContext.capabilities.drop=["ALL"]'] if kept else []
+    details = [f'{container_names(kept)} must set securityContext.capabilities.drop=["ALL"]'] if kept else []
     if added:
         names = quoted(sorted(set().union(*added.values())))
-        details.append(f"{blamed(list(added))} must not include {names} in securityContext.capabilities.add")
+        details.append(f"{container_names(list(added))} must not include {names} in securityContext.capabilities.add")
     return ("unrestricted capabilities", "; ".join(details)) if details else None
 
 
@@ -71,8 +71,11 @@ def volume_types(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
     if not bad:
         return None
     kinds = sorted({*bad.values()})
-    subject = f"{worded('volume', len(bad))} {quoted(bad)} {worded('uses', len(bad), 'use')}"
-    return "restricted volume types", f"{subject} {worded('restricted volume type', len(kinds))} {quoted(kinds)}"
+    subject = f"{singular_or_plural('volume', len(bad))} {quoted(bad)} {singular_or_plural('uses', len(bad), 'use')}"
+    return (
+        "restricted volume types",
+        f"{subject} {singular_or_plural('restricted volume type', len(kinds))} {quoted(kinds)}",
+    )
 
 
 def non_root(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
@@ -86,7 +89,7 @@ def non_root(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
     silent = names_of(one for one in containers_of(spec) if context_of(one).get("runAsNonRoot") is None)
     if of_pod or not silent:
         return None
-    return reason, f"pod or {blamed(silent)} must set securityContext.runAsNonRoot=true"
+    return reason, f"pod or {container_names(silent)} must set securityContext.runAsNonRoot=true"
 
 
 def user_zero(metadata: JsonObject, spec: JsonObject, minor: int) -> Finding:
@@ -110,4 +113,4 @@ def seccomp_restricted(metadata: JsonObject, spec: JsonObject, minor: int) -> Fi
     if seccomp_type(spec) is not None or not silent:
         return None
     wanted = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
-    return "seccompProfile", f"pod or {blamed(silent)} {wanted}"
+    return "seccompProfile", f"pod or {container_names(silent)} {wanted}"

@@ -68,7 +68,7 @@ class PodSecurity(AdmissionStep):
         """What the namespace asks for; None when that is nothing."""
         namespace = self._store.get("namespaces", "", attributes.namespace)
         policy, _ = policy_of(namespace.labels if namespace is not None else {})
-        return None if policy.lax else policy
+        return None if policy.allows_everything else policy
 
     def _check_pod(self, attributes: Attributes, policy: Policy) -> None:
         pod = written(attributes)

@@ -13,11 +13,13 @@ from typing import Final
 
 from kohort.kube import clock
 from kohort.kube.resources import Resource
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
 from kohort.resources.amounts import Amounts, amounts_of
 from kohort.resources.effective import Options, limits, pod_level_set, requests, view_of
 from kohort.resources.qos import BEST_EFFORT, stored_qos_class
+from kohort.rules.extended_resources import is_extended, is_native
 
 ONE: Final = Quantity.parse(1)
 NONE: Final = Quantity.parse(0)
@@ -131,20 +133,16 @@ def _compute(asked: Amounts, limited: Amounts) -> dict[str, Quantity]:
     for name, amount in asked.items():
         if name in _COMPUTE or name.startswith("hugepages-"):
             used[name] = used[f"requests.{name}"] = amount
-        elif _extended(name):
+        elif is_extended(name):
             used[f"requests.{name}"] = amount
     used.update((f"limits.{name}", limited[name]) for name in _COMPUTE if name in limited)
     return used
 
 
-def _extended(name: str) -> bool:
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
-
-
 def _pod_name(name: str) -> bool:
     if name in _POD or name.startswith(("hugepages-", "requests.hugepages-")):
         return True
-    return name.startswith("requests.") and "/" in name and "kubernetes.io/" not in name
+    return name.startswith("requests.") and not is_native(name)
 
 
 def _pod_scope(wanted: JsonObject, pod: JsonObject) -> bool:
@@ -211,7 +209,7 @@ def _claim_usage(claim: JsonObject, options: Options) -> dict[str, Quantity]:
     if asked is not None:
         allocated = amounts_of(status.get("allocatedResources")).get("storage")
         used["requests.storage"] = _whole(asked if allocated is None else max(asked, allocated))
-    annotated = (claim["metadata"].get("annotations") or {}).get("volume.beta.kubernetes.io/storage-class")
+    annotated = (claim["metadata"].get("annotations") or {}).get(well_known_names.BETA_STORAGE_CLASS)
     storage_class = annotated if annotated is not None else spec.get("storageClassName")
     if storage_class:
         used |= {f"{storage_class}{_BY_STORAGE_CLASS}{name}": amount for name, amount in used.items()}
