@@ -81,8 +81,10 @@ class Window:
         width: int = await self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         return max(0, width)
 
-    async def picture(self, name: str) -> None:
-        """A picture for the documentation."""
+    async def picture(self, name: str, height: int | None = None) -> None:
+        """A picture for the documentation: what the window shows, or more of the page."""
+        if height is not None:
+            await self.page.set_viewport_size({"width": self.page.viewport_size["width"], "height": height})
         taken: bytes = await self.page.screenshot()
         assert taken.startswith(b"\x89PNG")
         if os.environ.get("KOHORT_SCREENSHOTS"):
@@ -110,7 +112,7 @@ async def window(of: Running, *, dark: bool = False, size: tuple[int, int] = WID
             yield made
         finally:
             await chromium.close()
-        assert made.problems == []
+        assert made.problems == [], made.problems
 
 
 def needs_browser() -> pytest.MarkDecorator:

@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.dashboard.scene import STEPS, Scene, Visit, dashboard, model_set, scene, visit
 
+from kohort.cli.actions.output_formats import captured
+from kohort.cli.actions.resize import TemplateEditOptions, resize_template
 from kohort.dashboard.action_page import read_request
 from kohort.dashboard.server import Settings
 from kohort.dashboard.view import BadRequest
+from kohort.inspection.template_resize import AmountRequest
 from kohort.kube.resources import EVENTS, LEADER_WORKER_SETS, PODS, ROLLOUTS
 from kohort.objects.json_types import Json
 
@@ -71,8 +74,30 @@ async def test_a_preview_changes_nothing(place: tuple[Scene, Visit]) -> None:
         page = await user.json(f"{LLM}/actions/{verb}")
         assert (page["refused"], bool(page["writes"])) == ("", True), verb
         assert page["command"].startswith(f"kohort {verb.partition('?')[0]} llm -n default")
-        assert "What is written" in await user.text(f"{LLM}/actions/{verb}")
+        text = await user.text(f"{LLM}/actions/{verb}")
+        assert "What is written" in text and "What follows" in text, verb
     assert stored(found) == before
+
+
+async def test_a_preview_says_what_follows_in_the_release(place: tuple[Scene, Visit]) -> None:
+    found, user = place
+    await released(found)
+    following = (await user.json(f"{LLM}/actions/approve"))["forecast"]
+    assert following[0] == "The release goes to step 2 of 3:"
+    assert [one.strip() for one in following[1:]] == [
+        "1 of 2 groups of the new version",
+        "20% of the requests go to it",
+        "then it waits 600 s; after that the next step follows",
+    ]
+    last = (await user.json(f"{LLM}/actions/approve?full=1"))["forecast"]
+    assert last[0] == "The release leaves out step 2 and goes to step 3:"
+    assert last[-1].strip() == "then the release ends"
+    assert "until it is resumed" in (await user.json(f"{LLM}/actions/pause"))["forecast"][0]
+    group = (await user.json(f"{LLM}/actions/restart?group=0"))["forecast"]
+    assert group[:2] == [
+        "Group 0 is recreated at once, with 2 pods: llm-0, llm-0-1.",
+        "1 of 2 groups is ready meanwhile.",
+    ]
 
 
 async def test_approve_goes_on_and_names_the_user(place: tuple[Scene, Visit]) -> None:
@@ -101,6 +126,10 @@ async def test_pause_resume_and_abort(place: tuple[Scene, Visit]) -> None:
 
     await do(user, "pause")
     assert is_paused()
+    page = await user.until(f"{LLM}/release", lambda page: bool(page["release"]["paused"]))
+    assert page["pauseEnds"] == ""
+    assert "until the release is resumed" in await user.text(f"{LLM}/release")
+    assert (await user.json(f"{LLM}/actions/approve"))["forecast"][-1].endswith("when it is resumed.")
     await do(user, "resume")
     assert not is_paused()
     page = await user.json(f"{LLM}/actions/abort")
@@ -145,7 +174,8 @@ async def test_nothing_is_done_without_the_option() -> None:
     async with scene(nodes=2) as found, dashboard(found) as made, visit(made) as user:
         await found.create(model_set("llm"))
         await found.ready("llm")
-        await user.json(f"{LLM}/actions/restart", status=404)
+        refused = await user.json(f"{LLM}/actions/restart", status=404)
+        assert "--allow-actions" in refused["message"]
         text = await user.text(LLM)
         assert "read only" in text
         csrf = re.search(r'name="csrf" value="([^"]+)"', text)
@@ -156,9 +186,113 @@ async def test_nothing_is_done_without_the_option() -> None:
         assert version == 1
 
 
+async def test_scale_is_previewed_and_done(place: tuple[Scene, Visit]) -> None:
+    found, user = place
+    form = await user.json(f"{LLM}/actions/scale")
+    assert (form["verb"], form["set"]["wanted"]) == ("scale", 2)
+    assert 'name="replicas"' in await user.text(f"{LLM}/actions/scale")
+    page = await user.json(f"{LLM}/actions/scale?replicas=3")
+    assert page["command"] == "kubectl scale leaderworkerset llm -n default --replicas 3"
+    assert [one["body"] for one in page["writes"]] == [{"spec": {"replicas": 3}}]
+    answer = await do(user, "scale", replicas="3")
+    assert answer["message"] == "llm is scaled from 2 to 3 groups"
+    await found.ready("llm")
+    assert len(found.pods_of("llm")) == 6
+    page = await user.json(f"{LLM}/actions/scale?replicas=3")
+    assert page["refused"] == "LeaderWorkerSet llm has 3 groups already"
+
+
+def cpu_of(found: Scene) -> set[str]:
+    pods = [one for one in found.cluster.objects(PODS) if "deletionTimestamp" not in one["metadata"]]
+    return {one["spec"]["containers"][0]["resources"]["requests"]["cpu"] for one in pods}
+
+
+def uids_of(found: Scene) -> set[str]:
+    return {one["metadata"]["uid"] for one in found.cluster.objects(PODS)}
+
+
+async def test_a_resize_is_previewed_as_its_dry_run_says_it_and_is_done_in_place(place: tuple[Scene, Visit]) -> None:
+    found, user = place
+    await found.client.patch(
+        LEADER_WORKER_SETS, "llm", "default", {"spec": {"rolloutStrategy": {"resourceUpdatePolicy": "InPlaceOnly"}}}
+    )
+    await user.until(f"{LLM}/resize", lambda page: bool(page["policy"] == "InPlaceOnly"))
+    form = await user.json(f"{LLM}/actions/resize")
+    assert (form["policy"], form["roles"], form["containers"]) == ("InPlaceOnly", ["all"], ["server"])
+    page = await user.json(f"{LLM}/actions/resize?cpu=3")
+    assert page["command"] == "kohort resize llm -n default --cpu 3"
+    with captured() as lines:
+        request, options = AmountRequest({"cpu": "3"}), TemplateEditOptions(dry_run=True)
+        await resize_template(found.client, "default", "llm", request, options)
+    assert page["forecast"] == lines
+    assert [one["method"] for one in page["writes"]] == ["PATCH"], "dry runs of the forecast are no writes"
+    before = uids_of(found)
+    assert cpu_of(found) == {"2"}
+    answer = await do(user, "resize", cpu="3")
+    assert answer["message"].startswith("groups of llm get cpu 3 in place")
+    await found.cluster.until(lambda: cpu_of(found) == {"3"}, timeout=60)
+    await found.rolled("llm")
+    assert uids_of(found) == before
+    await found.cluster.until(lambda: any(one["reason"] == "DashboardResize" for one in found.cluster.objects(EVENTS)))
+    events = [one for one in found.cluster.objects(EVENTS) if one["reason"] == "DashboardResize"]
+    assert [one["message"] for one in events] == [
+        "kubernetes-admin ran kohort resize llm -n default --cpu 3 on the dashboard"
+    ]
+    page = await user.json(f"{LLM}/actions/resize?cpu=3")
+    assert (page["writes"], page["result"]) == ([], "the template of llm has cpu 3 already")
+    assert "nothing to do" in await user.text(f"{LLM}/actions/resize?cpu=3")
+
+
+async def test_a_resize_has_a_deadline(place: tuple[Scene, Visit]) -> None:
+    found, user = place
+    form = await user.json(f"{LLM}/actions/resize")
+    assert form["deadlineSeconds"] > 0
+    assert 'name="deadline"' in await user.text(f"{LLM}/actions/resize")
+    page = await user.json(f"{LLM}/actions/resize?policy=InPlaceOnly&deadline=900")
+    assert page["command"] == "kohort resize llm -n default --policy InPlaceOnly --deadline 900"
+    await do(user, "resize", policy="InPlaceOnly", deadline="900")
+    strategy = (found.cluster.find(LEADER_WORKER_SETS, "llm", "default") or {})["spec"]["rolloutStrategy"]
+    assert (strategy["resourceUpdatePolicy"], strategy["resourceUpdateDeadlineSeconds"]) == ("InPlaceOnly", 900)
+    answer = await user.json(f"{LLM}/actions/resize?deadline=0", status=400)
+    assert answer["message"].startswith("deadline: 0 is not allowed; allowed are 1 to ")
+
+
+async def test_a_resize_that_would_recreate_groups_must_be_chosen(place: tuple[Scene, Visit]) -> None:
+    found, user = place
+    page = await user.json(f"{LLM}/actions/resize?cpu=3")
+    assert "its resourceUpdatePolicy is Recreate" in page["refused"]
+    await do(user, "resize", status=409, cpu="3")
+    page = await user.json(f"{LLM}/actions/resize?cpu=3&policy=InPlaceOrRecreate")
+    assert page["refused"] == "" and page["command"].endswith("--cpu 3 --policy InPlaceOrRecreate")
+    page = await user.json(f"{LLM}/actions/resize?cpu=3&container=other&recreate=1")
+    assert "other" in page["refused"]
+    assert cpu_of(found) == {"2"}
+
+
+async def test_a_resize_that_stopped_is_tried_again(place: tuple[Scene, Visit]) -> None:
+    """More than any node has: the group gets its former resources back, and the resize waits for a decision."""
+    found, user = place
+    strategy = {"resourceUpdatePolicy": "InPlaceOnly", "resourceUpdateDeadlineSeconds": 5}
+    await found.client.patch(LEADER_WORKER_SETS, "llm", "default", {"spec": {"rolloutStrategy": strategy}})
+    await user.until(f"{LLM}/resize", lambda page: bool(page["policy"] == "InPlaceOnly"))
+    await do(user, "resize", cpu="500")
+    await user.until(f"{LLM}/resize", lambda page: bool((page["progress"] or {}).get("stopped")))
+    text = await user.text(f"{LLM}/resize")
+    assert f'href="{LLM}/actions/retry"' in text
+    page = await user.json(f"{LLM}/actions/retry")
+    assert [one["path"].rpartition("/")[2] for one in page["writes"]] == ["llm-1"]
+    answer = await do(user, "retry")
+    assert answer["message"].startswith("the resize of group 1 of llm is tried again")
+
+
 @pytest.mark.parametrize(
     ("verb", "given", "text"),
     [
+        ("resize", {"cpu": "two"}, "cpu: 'two' is not an amount"),
+        ("resize", {"policy": "Recreate"}, "policy: 'Recreate' is not allowed; allowed are InPlaceOrRecreate"),
+        ("resize", {"cpu": "2", "policy": "InPlaceOnly", "recreate": "1"}, "policy, recreate: give one of them"),
+        ("resize", {"cpu": "2", "pod": "1", "container": "a"}, "pod, container: give one of them"),
+        ("scale", {"replicas": "-1"}, "replicas: '-1' is not a number"),
         ("delete", {}, "there is no action 'delete'; there are: approve, pause"),
         ("approve", {"step": "x"}, "step: 'x' is not a number"),
         ("approve", {"step": "1", "full": "1"}, "step, full: give one of them"),

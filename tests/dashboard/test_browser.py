@@ -8,10 +8,11 @@ import pytest
 from tests.dashboard.browser import PHONE, WIDE, needs_browser, window
 from tests.dashboard.scene import STEPS, Scene, dashboard, model_set, scene
 from tests.dashboard.test_html import PAYLOADS
+from tests.machine_load import within
 
 from kohort.dashboard.running import Running
 from kohort.dashboard.server import Settings
-from kohort.kube.resources import LEADER_WORKER_SETS
+from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS
 
 pytestmark = [pytest.mark.browser, needs_browser()]
 
@@ -30,16 +31,37 @@ VIEWS = {
     "drain": "/dashboard/nodes/sim-0/drain",
     "what-if": "/dashboard/what-if?set=inference/llama-70b",
     "action": f"{MIXTRAL}/actions/abort",
+    "action-refused": "/dashboard/sets/inference/llama-70b/actions/approve",
+    "resize-form": "/dashboard/sets/inference/llama-70b/actions/resize",
+    "resize-preview": "/dashboard/sets/inference/llama-70b/actions/resize?cpu=4&policy=InPlaceOrRecreate",
+    "scale-form": "/dashboard/sets/inference/llama-70b/actions/scale",
+    "fleet-empty": "/dashboard/?name=no-such-set",
+    "fleet-failing": "/dashboard/?state=Progressing&sort=state",
+    "deployment": "/dashboard/deployments/inference/gateway",
+    "deployment-release": "/dashboard/deployments/inference/gateway/release",
+    "deployment-history": "/dashboard/deployments/inference/gateway/history",
+    "deployment-action": "/dashboard/deployments/inference/gateway/actions/approve",
 }
-STILL = ("logs", "what-if", "action")
+STILL = (
+    "logs",
+    "what-if",
+    "action",
+    "deployment-action",
+    "action-refused",
+    "resize-form",
+    "resize-preview",
+    "scale-form",
+)
 """Views that do not follow the cluster, or in another way."""
 
 
 LOOKS = {"light": (False, WIDE), "dark": (True, WIDE), "phone": (False, PHONE), "phone-dark": (True, PHONE)}
 PICTURED = {
     *("fleet-light", "fleet-dark", "fleet-phone-dark", "set-light"),
-    *("explanation-dark", "release-light", "nodes-light"),
+    *("explanation-dark", "release-light", "nodes-light", "resize-preview-light"),
 }
+HEIGHTS = {"release": 930}
+"""Of pictures that need more than the window: a release with its chart."""
 
 
 async def fill(of: Scene) -> None:
@@ -60,6 +82,8 @@ async def fill(of: Scene) -> None:
     await of.cluster.until(lambda: of.phase_of("mixtral", "inference") == "Healthy")
     await of.change_image("mixtral", "inference", "registry.example.com/mixtral:1.5.0")
     await of.until_step("mixtral", "inference", 1, "StepPaused")
+    await of.released_workload(DEPLOYMENTS, "gateway", "inference", image="registry.example.com/gateway:2.0.1")
+    await of.release_image(DEPLOYMENTS, "gateway", "registry.example.com/gateway:2.1.0", "inference")
     shares = [0.014, 0.018, 0.012, 0.021, 0.017, 0.024, 0.019, 0.022, 0.018, 0.02]
     await of.judged("mixtral", "inference", shares, [0.011, 0.009, 0.012, 0.01, 0.008, 0.011, 0.01, 0.012, 0.009, 0.01])
 
@@ -72,7 +96,7 @@ async def filled() -> AsyncIterator[tuple[Scene, Running]]:
             yield found, made
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_every_view_is_accessible_and_fits() -> None:
     """Wide and narrow, light and dark: no serious finding of axe-core, no console error, no request to another host,
     nothing that must be scrolled sideways."""
@@ -86,7 +110,7 @@ async def test_every_view_is_accessible_and_fits() -> None:
                 assert await browser.violations() == [], (name, look)
                 assert await browser.overflow() == 0, (name, look)
                 if f"{name}-{look}" in PICTURED:
-                    await browser.picture(f"{name}-{look}")
+                    await browser.picture(f"{name}-{look}", HEIGHTS.get(name))
 
 
 async def test_two_browsers_see_a_change_within_a_second() -> None:
@@ -101,10 +125,10 @@ async def test_two_browsers_see_a_change_within_a_second() -> None:
             start = loop.time()
             await found.client.patch(LEADER_WORKER_SETS, "llm", "default", {"spec": {"replicas": 3}})
             await asyncio.gather(
-                first.page.locator(".count", has_text="/3").wait_for(timeout=5000),
-                second.page.locator("#groups .cell").nth(2).wait_for(timeout=5000),
+                first.page.locator(".count", has_text="/3").wait_for(timeout=30_000),
+                second.page.locator("#groups .cell").nth(2).wait_for(timeout=30_000),
             )
-            assert loop.time() - start < 1.0
+            assert loop.time() - start < within(1.0)
 
 
 async def test_an_action_is_previewed_confirmed_and_seen_elsewhere() -> None:
@@ -119,8 +143,8 @@ async def test_an_action_is_previewed_confirmed_and_seen_elsewhere() -> None:
         await first.page.wait_for_selector(".notice:has-text('step 1 of Rollout mixtral is approved')")
         await found.cluster.until(lambda: found.step_of("mixtral", "inference") > 1, timeout=30)
         start = asyncio.get_running_loop().time()
-        await second.page.wait_for_selector(".step.current:has-text('Step 2')", timeout=5000)
-        assert asyncio.get_running_loop().time() - start < 1.0
+        await second.page.wait_for_selector(".step.current:has-text('Step 2')", timeout=30_000)
+        assert asyncio.get_running_loop().time() - start < within(1.0)
 
 
 async def test_a_manifest_is_planned() -> None:
@@ -161,6 +185,12 @@ async def test_filters_and_pages_work_by_keyboard() -> None:
             await browser.page.keyboard.press("Enter")
             await browser.page.wait_for_url("**name=alp**")
             assert await browser.page.locator("a.name").all_text_contents() == ["alpha"]
+            assert "namespace=" not in browser.page.url  # an address to share names what is set
+            await browser.page.go_back()
+            assert await browser.page.locator("a.name").all_text_contents() == ["alpha", "beta"]
+            await browser.live()
+            await browser.page.go_forward()
+            assert await browser.page.input_value("#filter-name") == "alp"
             await browser.page.keyboard.press("Tab")
             assert await browser.page.evaluate("document.activeElement.className") == "skip"
 

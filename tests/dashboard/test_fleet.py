@@ -22,7 +22,7 @@ def group_set(name: str, namespace: str = "default", *, available: bool = True, 
 def shown(sets: list[LeaderWorkerSet], wanted: FleetFilter = FleetFilter()) -> list[str]:  # noqa: B008
     by_key = {Key(one.metadata.namespace, one.metadata.name): one for one in sets}
 
-    def row(key: Key) -> FleetRow:
+    def row(kind: str, key: Key) -> FleetRow:
         return row_of(Snapshot(by_key[key]), NOW)
 
     return [f"{one.namespace}/{one.name}" for one in fleet_of(sets, wanted, row, NOW).rows]
@@ -56,7 +56,7 @@ def test_rows_are_made_for_one_page_only() -> None:
     sets = [group_set(f"s{number:04}") for number in range(2 * PAGE_SIZE + 1)]
     made: list[Key] = []
 
-    def row(key: Key) -> FleetRow:
+    def row(kind: str, key: Key) -> FleetRow:
         made.append(key)
         return row_of(Snapshot(sets[0]), NOW)
 
@@ -66,7 +66,7 @@ def test_rows_are_made_for_one_page_only() -> None:
 
 
 def test_states_are_counted_before_the_state_is_filtered() -> None:
-    found = fleet_of(SETS, FleetFilter(state="Progressing"), lambda key: None, NOW)
+    found = fleet_of(SETS, FleetFilter(state="Progressing"), lambda kind, key: None, NOW)
     assert (found.states["Available"], found.states["Progressing"], found.total) == (2, 1, 1)
 
 
@@ -74,7 +74,7 @@ def test_a_row_names_the_first_cause() -> None:
     row = row_of(Snapshot(group_set("b", available=False)), NOW)
     assert row.cause is not None
     assert (row.cause.kind, row.cause.object, row.cause.found) == ("waiting", "group 0", "has no leader pod yet")
-    assert fleet_of(SETS, FleetFilter(), lambda key: row, NOW).rows[0].age_seconds == 86400
+    assert fleet_of(SETS, FleetFilter(), lambda kind, key: row, NOW).rows[0].age_seconds == 86400
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ async def test_a_change_reaches_the_page() -> None:
         await found.ready("other")
         async with user.session.get(live(user, "/dashboard/"), headers={"Accept": "text/event-stream"}) as answer:
             stream = events(answer)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 name, first = await anext(stream)
                 assert (name, [one["id"] for one in first]) == ("sections", ["summary", "filters", "rows", "pager"])
                 await found.client.patch(LEADER_WORKER_SETS, "llm", "default", {"spec": {"replicas": 3}})

@@ -1,11 +1,16 @@
 """Behind a proxy: users are those whom it names, if it knows the secret."""
 
+import hashlib
+import hmac
+import re
 from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import ClientSession
+from multidict import CIMultiDict
+from tests.dashboard.isolation import SECRET
 from tests.dashboard.scene import model_set, scene
-from tests.dashboard.test_token_access import READ, ROLE_BINDINGS, ROLES, SECRET
+from tests.dashboard.test_token_access import READ, ROLE_BINDINGS, ROLES
 
 from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard.access import ProxyUsers
@@ -84,3 +89,23 @@ async def test_a_user_sees_and_does_what_the_cluster_allows(base: str) -> None:
 def test_a_short_secret_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 16 characters"):
         ProxyUsers(HttpsTransport(Connection("https://127.0.0.1:1")), "short")
+
+
+@pytest.mark.parametrize("header", [ProxyUsers.SECRET, ProxyUsers.USER, ProxyUsers.GROUPS])
+async def test_a_header_that_comes_twice_names_no_user(base: str, header: str) -> None:
+    """A proxy that adds its header to that of the client, instead of replacing it, would let the client choose."""
+    headers = CIMultiDict({"Accept": "application/json", **ADA})
+    headers.add(header, ADA[header])
+    async with ClientSession(headers=headers) as session, session.get(f"{base}/dashboard/") as answer:
+        assert answer.status == 401
+
+
+async def test_a_group_with_control_characters_names_no_user(base: str) -> None:
+    assert await status(base, {**ADA, ProxyUsers.GROUPS: "ops,re\x85search"}) == 401
+
+
+async def test_forms_do_not_reveal_the_secret_to_guesses(base: str) -> None:
+    async with ClientSession(headers=ADA) as session, session.get(f"{base}/dashboard/") as answer:
+        found = re.search(r'data-csrf="([^"]+)"', await answer.text())
+    assert found is not None
+    assert found[1] != hmac.new(WORD.encode(), b"csrf ada", hashlib.sha256).hexdigest()

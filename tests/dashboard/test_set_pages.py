@@ -1,5 +1,6 @@
 """The pages of one set, as data and as HTML."""
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -116,7 +117,8 @@ async def test_a_judged_step_has_a_chart(place: tuple[Scene, Visit]) -> None:
     assert (analysis["step"], analysis["phase"], metric["failAbove"]) == (1, "Running", 0.03)
     assert [(one["canary"], one["stable"]) for one in metric["points"]] == [(0.02, 0.01), (0.04, 0.01)]
     text = await user.text(f"{SETS}/llm/release")
-    assert text.count("<polyline") == 2 and 'class="limit"' in text
+    drawn = re.findall(r'<polyline points="[^"]+" class="(\w+)"', text)
+    assert sorted(drawn) == ["canary", "limit", "over", "stable"]
 
 
 async def test_a_resize_is_shown_pod_by_pod(place: tuple[Scene, Visit]) -> None:
@@ -137,7 +139,8 @@ async def test_a_resize_is_shown_pod_by_pod(place: tuple[Scene, Visit]) -> None:
     page = await user.until(f"{SETS}/llm/resize", lambda page: "Pending" in _states(page))
     assert page["progress"]["state"] == "Resizing"
     assert "Resizing" in {group["phase"] for group in page["groups"]}
-    assert "not now" in await user.text(f"{SETS}/llm/resize")
+    text = await user.text(f"{SETS}/llm/resize")
+    assert "not now" in text and "2 → <strong>1</strong>" in text and "waits for its turn" in text
     resources = (await user.json(f"{SETS}/llm"))["resources"]
     assert any("allocated" in amount["drift"] for line in resources for amount in line["amounts"])
 

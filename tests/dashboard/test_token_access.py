@@ -2,20 +2,25 @@
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from aiohttp import ClientSession, CookieJar
+from tests.dashboard.isolation import SECRET, leaks, without_rate_limits
 from tests.dashboard.scene import Scene, Visit, model_set, scene
 
 from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard import access
+from kohort.dashboard.access import TokenReviewer
 from kohort.dashboard.running import Running, running
 from kohort.dashboard.server import Settings
+from kohort.install.install_kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from kohort.kube.client import Client
 from kohort.kube.credentials import Credentials, Static
-from kohort.kube.resources import EVENTS, SERVICE_ACCOUNTS, Resource
+from kohort.kube.http import Request, Response, Stream
+from kohort.kube.resources import DEPLOYMENTS, EVENTS, SERVICE_ACCOUNTS, Resource
 from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.json_types import JsonObject
 
@@ -28,8 +33,6 @@ READ: list[JsonObject] = [
         "verbs": ["get", "list", "watch"],
     }
 ]
-SECRET = "secret-model"
-"""In the name of everything that a user of another namespace must not see."""
 
 
 class Place(NamedTuple):
@@ -95,6 +98,41 @@ async def test_a_user_sees_only_own_namespaces(place: Place) -> None:
             text = await user.text(path)
             assert SECRET not in text
             assert "west" not in text or "west" in path
+
+
+NODES_TOO: list[JsonObject] = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}]
+
+
+async def may_see_nodes(client: Client, namespace: str, name: str = "reader") -> None:
+    """The service account may list nodes, too."""
+    await client.create(CLUSTER_ROLES, {"metadata": {"name": "node-reader"}, "rules": NODES_TOO})
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "node-reader"}
+    body = {"metadata": {"name": "node-reader"}, "subjects": [subject], "roleRef": role}
+    await client.create(CLUSTER_ROLE_BINDINGS, body)
+
+
+async def test_no_answer_of_any_path_knows_another_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_rate_limits(monkeypatch)
+    async with place_of() as place, logged_in(place, place.token) as user:
+        await place.scene.released_workload(DEPLOYMENTS, "open-model", "east")
+        await place.scene.released_workload(DEPLOYMENTS, SECRET, "west")
+        await user.until("/dashboard/", lambda page: len(page["rows"]) == 2)
+        assert await leaks(user, place.running, "sim-0") == []
+
+
+async def test_nodes_show_no_pods_of_other_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither their groups nor how many there are."""
+    without_rate_limits(monkeypatch)
+    async with place_of() as place:
+        await may_see_nodes(place.scene.client, "east")
+        async with logged_in(place, place.token) as user:
+            page = await user.json("/dashboard/nodes")
+            seen = [one for domain in page["domains"] for one in domain["nodes"]]
+            assert page["partial"] and len(seen) == 4
+            assert {group["set"] for one in seen for group in one["groups"]} == {"open-model"}
+            assert sum(one["otherPods"] for one in seen) == 0
+            assert await leaks(user, place.running, "sim-0") == []
 
 
 TABS = (
@@ -182,6 +220,37 @@ async def test_a_session_ends_with_its_token(place: Place, monkeypatch: pytest.M
         await user.json("/dashboard/", status=401)
 
 
+class Reviews:
+    """An API server whose webhook of authentication says in which groups a user is now."""
+
+    def __init__(self, *groups: str) -> None:
+        self.groups = list(groups)
+
+    async def send(self, request: Request) -> Response:
+        status = {"authenticated": True, "user": {"username": "ada", "groups": self.groups}}
+        return Response(201, {"content-type": "application/json"}, msgspec.json.encode({"status": status}))
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        raise AssertionError("tokens are reviewed, nothing else")
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_a_group_that_a_user_has_left_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens that a webhook authenticates keep their user, while its groups change."""
+    monkeypatch.setattr(access, "REMEMBER_SECONDS", 0.0)
+    reviews = Reviews("ops", "research")
+    reviewer = TokenReviewer(Client(reviews), Connection("https://127.0.0.1:1"))
+    first = await reviewer.caller("token")
+    reviews.groups.remove("ops")
+    second = await reviewer.caller("token")
+    assert first is not None and second is not None
+    assert (first.user.groups, second.user.groups) == (("ops", "research"), ("research",))
+    assert second.client is first.client
+    await reviewer.close()
+
+
 async def test_a_right_that_is_taken_away_ends_the_view(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "REMEMBER_SECONDS", 0.0)
     async with logged_in(place, place.token) as user:
@@ -197,3 +266,8 @@ async def test_what_may_not_be_listed_is_left_out() -> None:
         text = await user.text("/dashboard/")
         assert "open-model" in text
         assert "open-model-0" not in text
+        events = "/dashboard/sets/east/open-model/events"
+        assert not (await user.json(events))["allowed"]
+        text = await user.text(events)
+        assert "You may not list events in namespace east." in text and "No events are kept" not in text
+        assert not (await user.json("/dashboard/sets/east/open-model/failures"))["allowed"]

@@ -2,18 +2,21 @@
 
 import re
 from collections.abc import AsyncIterator
+from html import unescape
 
 import msgspec
 import pytest
 from tests.builders import lws, pod
 from tests.dashboard.scene import GPU, Scene, Visit, dashboard, model_set, scene, visit
 
+from kohort.cli.actions.drain import plan_drain
+from kohort.cli.actions.output_formats import captured
 from kohort.dashboard.nodes_page import NodesPage, PodRequests, nodes_page
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.forecast import Step
-from kohort.inspection.roll_cost import accelerators_of, group_starts, roll_cost
+from kohort.inspection.roll_cost import accelerators_of, ready_groups, roll_cost
 from kohort.inspection.snapshot import Snapshot
-from kohort.kube.resources import LEADER_WORKER_SETS, PODS
+from kohort.kube.resources import LEADER_WORKER_SETS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import Json
 from kohort.rules import group_labels
@@ -49,12 +52,42 @@ async def test_a_set_is_edited_and_planned(place: tuple[Scene, Visit]) -> None:
     assert (found.cluster.find(LEADER_WORKER_SETS, "llm", "default") or {})["metadata"]["generation"] == 1
 
 
+async def test_a_change_of_cpu_is_planned_in_place(place: tuple[Scene, Visit]) -> None:
+    _, user = place
+    begun = (await user.json("/dashboard/what-if?set=default/llm"))["manifest"]
+    policy = "spec:\n  rolloutStrategy:\n    resourceUpdatePolicy: InPlaceOnly\n    type: RollingUpdate\n"
+    changed = re.sub(r"  rolloutStrategy:\n(    .*\n)+", "", begun).replace("spec:\n", policy, 1)
+    changed = changed.replace("cpu: '2'", "cpu: '3'")
+    (one,) = (await planned(user, changed))["sets"]
+    assert (one["forecast"]["action"], one["forecast"]["recreated"]) == ("resize", [])
+    csrf = re.search(r'name="csrf" value="([^"]+)"', await user.text("/dashboard/what-if"))
+    assert csrf is not None
+    body = {"csrf": csrf[1], "namespace": "default", "manifest": changed}
+    async with user.session.post(f"{user.base}/dashboard/what-if", data=body) as answer:
+        tiles = re.findall(r'class="number">([^<]*)</span><span class="label">([^<]*)<', await answer.text())
+    assert ("2", "groups in place") in tiles and ("0", "groups recreated") in tiles
+
+
+HEAD = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: x}\n"
+
+
 @pytest.mark.parametrize(
     ("manifest", "text"),
     [
-        ("a: [", "the manifest is no YAML"),
+        ("a: [", "the manifest is not YAML"),
         ("kind: Pod", "the manifest holds no LeaderWorkerSet or Rollout, but: Pod"),
-        ("apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: x}\nspec: {}", "is refused"),
+        (f"{HEAD}spec: {{}}", "is refused"),
+        ("kind: [LeaderWorkerSet]\nmetadata: 3", "the manifest holds no LeaderWorkerSet or Rollout"),
+        ("kind: List\nitems: 3", "the manifest holds no LeaderWorkerSet or Rollout"),
+        ("kind: LeaderWorkerSet\nmetadata: 3", "a LeaderWorkerSet has no metadata.name"),
+        ("kind: LeaderWorkerSet\nmetadata: {name: [x]}", "a LeaderWorkerSet has no metadata.name"),
+        ("kind: LeaderWorkerSet\nmetadata: {name: x, namespace: 3}", "metadata.namespace of LeaderWorkerSet x"),
+        (f"{HEAD}spec: 3", "LeaderWorkerSet x is refused"),
+        (f"{HEAD}spec: {{x: !!binary aGk=, 3: {10**30}}}", "unknown field"),
+        (f"{HEAD}spec: {{on: 1}}", "a key is not text"),
+        (f"{HEAD}spec: &a {{x: *a}}", "contains itself"),
+        (f"{HEAD}spec: !!set {{a}}", "is refused"),
+        ("a: 2001-99-99", "the manifest is not YAML"),
     ],
 )
 async def test_a_wrong_manifest_is_explained(place: tuple[Scene, Visit], manifest: str, text: str) -> None:
@@ -85,8 +118,41 @@ async def test_a_drain_is_foreseen(place: tuple[Scene, Visit]) -> None:
     page = await user.json(f"/dashboard/nodes/{on}/drain")
     assert page["node"] == on
     assert 0 in {one["group"] for one in page["groups"]}
-    assert f"drain of node {on}" in await user.text(f"/dashboard/nodes/{on}/drain")
+    text = await user.text(f"/dashboard/nodes/{on}/drain")
+    assert f"Drain of {on}" in text and "at once" in text and "#group-0" in text
     await user.json("/dashboard/nodes/none/drain", status=404)
+
+
+async def test_a_drain_knows_volumes_that_only_the_node_reaches() -> None:
+    """What `kohort plan --drain` says about groups and about the drain as a whole, word by word."""
+    async with scene(nodes=2) as found, dashboard(found) as made, visit(made) as user:
+        claim = {"claimName": "weights"}
+        amounts = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["sim-0"]}]}
+        volume = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "local",
+            "local": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+            "claimRef": {"namespace": "default", "name": "weights"},
+        }
+        await found.client.create(PERSISTENT_VOLUMES, {"metadata": {"name": "disk"}, "spec": volume})
+        body = {**amounts, "storageClassName": "local", "volumeName": "disk"}
+        await found.client.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "weights"}, "spec": body}, "default")
+        llm = model_set("llm", replicas=1, size=1, gpus=1)
+        pod_spec = "spec.leaderWorkerTemplate.workerTemplate.spec"
+        await found.create(llm.but(f"{pod_spec}.volumes", [{"name": "data", "persistentVolumeClaim": claim}]))
+        await found.ready("llm")
+        page = await user.until(
+            "/dashboard/nodes/sim-0/drain", lambda page: any(one.get("nodeBoundClaims") for one in page["groups"])
+        )
+        assert page["groups"][0]["nodeBoundClaims"] == {"llm-0": ["weights"]}
+        with captured() as lines:
+            await plan_drain(found.client, "sim-0", "text")
+        text = unescape(await user.text("/dashboard/nodes/sim-0/drain"))
+        _, group, *notes = lines
+        assert all(one in text for one in (*group.split("; ")[1:], *notes)), lines
 
 
 def machine(name: str, **labels: str) -> Node:
@@ -135,4 +201,4 @@ def test_costs_follow_the_groups_that_run() -> None:
     assert accelerators_of(group_set) == 8
     steps = [Step(1, 2, recreated=(1,)), Step(0, 2, recreated=(0,)), Step(0, 2)]
     assert roll_cost(steps, Snapshot(group_set), group_set) is None
-    assert group_starts(Snapshot(group_set)) == []
+    assert ready_groups(Snapshot(group_set)) == []

@@ -5,13 +5,13 @@
 | on a laptop (`OwnRights`) | the person who started it, by a one-time link |
 | in a cluster (`ReviewedRights`) | a user with a bearer token, which a TokenReview checks |
 | behind a proxy that signs users in (`ProxyUsers`) | the user whom the proxy names, if it knows the shared secret |
+| with TLS of its own (`CertificateUsers`) | the user of the client certificate, which the handshake has verified |
 
 | | reads | writes, logs, dry runs |
 |---|---|---|
 | on a laptop | watches with the credentials of the kubeconfig | the same credentials |
 | in a cluster | a SubjectAccessReview for the user: may it `list` this kind in this namespace? | the user's token |
-
-| behind a proxy | the same | impersonation, which the account of the dashboard must be allowed |
+| behind a proxy, with certificates | the same | impersonation, which the account of the dashboard must be allowed |
 
 So the API server authorizes everything as the user who asks, and the dashboard itself has no right to write.
 
@@ -23,19 +23,25 @@ right that is taken away is gone from all pages after that time.
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+import secrets
+import ssl
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
 from kohort.dashboard.cluster_cache import NEEDED, OPTIONAL
+from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.credentials import Certificate, Credentials, Static
-from kohort.kube.resources import LEADER_WORKER_SETS, SUBJECT_ACCESS_REVIEWS, Resource
+from kohort.kube.resources import LEADER_WORKER_SETS, ROLLOUTS, SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
 from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.json_types import JsonObject
+from kohort.rules.client_certificate import PeerCertificate, certificate_subject
 
-TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
+if TYPE_CHECKING:
+    from multidict import CIMultiDictProxy
+
 SELF_SUBJECT_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
 )
@@ -45,6 +51,7 @@ _REMEMBERED: Final = 20_000
 _REVIEWS_AT_ONCE: Final = 16
 _MOST_CALLERS: Final = 256
 _SHORTEST_SECRET: Final = 16
+AUTHENTICATED: Final = "system:authenticated"
 ALL: Final = (*NEEDED, *OPTIONAL)
 
 
@@ -63,12 +70,15 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class Rights(Protocol):
-    async def namespaces(self, caller: Caller, known: Iterable[str]) -> frozenset[str]:
-        """Of these namespaces, those whose sets the caller may list."""
+    async def namespaces(
+        self, caller: Caller, known: Iterable[str], resource: Resource = LEADER_WORKER_SETS
+    ) -> frozenset[str]:
+        """Of these namespaces, those whose objects of this kind the caller may list."""
         ...
 
     async def readable(self, caller: Caller, namespace: str) -> frozenset[Resource]:
-        """The resources that the caller may list in a namespace; empty if not even its sets."""
+        """The resources that the caller may list in a namespace; empty if those are neither its sets nor its Rollouts:
+        no page could be about it then."""
         ...
 
     async def may_list(self, caller: Caller, resource: Resource, namespace: str = "") -> bool: ...
@@ -77,7 +87,9 @@ class Rights(Protocol):
 class OwnRights:
     """The caches hold only what the caller may read."""
 
-    async def namespaces(self, caller: Caller, known: Iterable[str]) -> frozenset[str]:
+    async def namespaces(
+        self, caller: Caller, known: Iterable[str], resource: Resource = LEADER_WORKER_SETS
+    ) -> frozenset[str]:
         return frozenset(known)
 
     async def readable(self, caller: Caller, namespace: str) -> frozenset[Resource]:
@@ -95,15 +107,17 @@ class ReviewedRights:
         self._known: dict[tuple[User, str, str], tuple[bool, float]] = {}
         self._turns = asyncio.Semaphore(_REVIEWS_AT_ONCE)
 
-    async def namespaces(self, caller: Caller, known: Iterable[str]) -> frozenset[str]:
+    async def namespaces(
+        self, caller: Caller, known: Iterable[str], resource: Resource = LEADER_WORKER_SETS
+    ) -> frozenset[str]:
         names = list(known)
-        if await self.may_list(caller, LEADER_WORKER_SETS):
+        if not names or await self.may_list(caller, resource):
             return frozenset(names)
-        allowed = await asyncio.gather(*(self.may_list(caller, LEADER_WORKER_SETS, one) for one in names))
+        allowed = await asyncio.gather(*(self.may_list(caller, resource, one) for one in names))
         return frozenset(name for name, may in zip(names, allowed, strict=True) if may)
 
     async def readable(self, caller: Caller, namespace: str) -> frozenset[Resource]:
-        if not await self._may_here(caller, LEADER_WORKER_SETS, namespace):
+        if not any([await self._may_here(caller, one, namespace) for one in (LEADER_WORKER_SETS, ROLLOUTS)]):
             return frozenset()
         allowed = await asyncio.gather(*(self._may_here(caller, one, namespace) for one in ALL))
         return frozenset(one for one, may in zip(ALL, allowed, strict=True) if may)
@@ -157,12 +171,14 @@ class TokenReviewer:
 
     def knows(self, token: str) -> bool:
         """Whether the token was accepted before; it may have ended since."""
-        return hashlib.sha256(token.encode()).digest() in self._known
+        return _name(token) in self._known
 
     async def caller(self, token: str) -> Caller | None:
         """None if the API server does not accept the token."""
         now = asyncio.get_running_loop().time()
-        name = hashlib.sha256(token.encode()).digest()
+        if not token.isascii():
+            return None
+        name = _name(token)
         known = self._known.get(name)
         if known is not None and known[1] > now:
             return known[0]
@@ -173,7 +189,9 @@ class TokenReviewer:
             return None
         if known is None:
             await self._make_room()
-        caller = known[0] if known is not None else Caller(user_of(status.get("user") or {}), self._client_with(token))
+        # A webhook that authenticates may have taken the user out of a group since.
+        client = known[0].client if known is not None else self._client_with(token)
+        caller = Caller(user_of(status.get("user") or {}), client)
         self._known[name] = (caller, now + REMEMBER_SECONDS)
         return caller
 
@@ -195,6 +213,10 @@ class TokenReviewer:
             await self._forget(name)
 
 
+def _name(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+
+
 class ActingAs(Credentials):
     """The credentials of the dashboard, to act as another user; the API server asks whether they may."""
 
@@ -213,41 +235,26 @@ class ActingAs(Credentials):
         return self._own.reject()
 
 
-class ProxyUsers:
-    """Users whom a proxy in front has signed in, by OIDC for example. Its headers count only with the shared secret:
-    without it, any client that reaches the dashboard past the proxy could name any user."""
+class ImpersonatedCallers:
+    """Callers in whose name the dashboard acts with its own credentials, and what proves that a form is theirs."""
 
-    SECRET: Final = "X-Kohort-Proxy-Secret"
-    USER: Final = "X-Forwarded-User"
-    GROUPS: Final = "X-Forwarded-Groups"
-
-    def __init__(self, transport: HttpsTransport, secret: str) -> None:
-        if len(secret) < _SHORTEST_SECRET:
-            raise ValueError(f"the shared secret of the proxy must have at least {_SHORTEST_SECRET} characters")
+    def __init__(self, transport: HttpsTransport, key: bytes) -> None:
+        """`key` is what the tokens of forms are made with; clients must not know it."""
         self._transport = transport
-        self._secret = secret
+        self._key = key
         self._known: dict[User, Caller] = {}
 
-    def caller(self, headers: Mapping[str, str]) -> Caller | None:
-        """None if the secret is wrong or no user is named."""
-        if not hmac.compare_digest(self._secret.encode(), headers.get(self.SECRET, "").encode()):
-            return None
-        name = headers.get(self.USER, "").strip()
-        if not name or name.startswith("system:"):
-            return None  # Users of the cluster itself do not sign in at a proxy.
-        groups = [one.strip() for one in headers.get(self.GROUPS, "").split(",")]
-        given = tuple(one for one in groups if one and not one.startswith("system:"))
-        user = User(name, groups=(*given, "system:authenticated"))
+    async def caller(self, user: User) -> Caller:
         known = self._known.get(user)
         if known is None:
-            if len(self._known) >= _MOST_CALLERS:
-                self._known.clear()
+            while len(self._known) >= _MOST_CALLERS:
+                await self._known.pop(next(iter(self._known))).client.close()
             known = self._known[user] = Caller(user, self._client(user))
         return known
 
     def csrf(self, user: User) -> str:
-        """What forms of a user carry: known to this process only, and another one for each user."""
-        return hmac.new(self._secret.encode(), f"csrf {user.name}".encode(), hashlib.sha256).hexdigest()
+        """What forms of a user carry: another one for each user."""
+        return hmac.new(self._key, f"csrf {user.name}".encode(), hashlib.sha256).hexdigest()
 
     def _client(self, user: User) -> Client:
         transport = HttpsTransport(self._transport.connection, ActingAs(self._transport.credentials, user))
@@ -256,6 +263,74 @@ class ProxyUsers:
     async def close(self) -> None:
         for one in self._known.values():
             await one.client.close()
+
+
+class ProxyUsers(ImpersonatedCallers):
+    """Users whom a proxy in front has signed in, by OIDC for example. Its headers count only with the shared secret:
+    without it, any client that reaches the dashboard past the proxy could name any user.
+
+    A header that comes twice names no user: a proxy that adds its own behind that of the client has vouched for one of
+    them only. Tokens of forms are made with another key than the secret: users see them, and could guess the secret
+    by comparing, as often as they like.
+    """
+
+    SECRET: Final = "X-Kohort-Proxy-Secret"
+    USER: Final = "X-Forwarded-User"
+    GROUPS: Final = "X-Forwarded-Groups"
+
+    def __init__(self, transport: HttpsTransport, secret: str) -> None:
+        if len(secret) < _SHORTEST_SECRET:
+            raise ValueError(f"the shared secret of the proxy must have at least {_SHORTEST_SECRET} characters")
+        super().__init__(transport, secrets.token_bytes(32))
+        self._secret = secret
+
+    def user(self, headers: "CIMultiDictProxy[str]") -> User | None:
+        """None if the secret is wrong or no user is named."""
+        if any(len(headers.getall(one, ())) > 1 for one in (self.SECRET, self.USER, self.GROUPS)):
+            return None
+        if not equal_secrets(self._secret, headers.get(self.SECRET, "")):
+            return None
+        name = headers.get(self.USER, "").strip()
+        if not name or not name.isprintable() or name.startswith("system:"):
+            return None  # Users of the cluster itself do not sign in at a proxy.
+        groups = [one.strip() for one in headers.get(self.GROUPS, "").split(",")]
+        if not all(one.isprintable() for one in groups):
+            return None
+        given = tuple(one for one in groups if one and not one.startswith("system:"))
+        return User(name, groups=(*given, AUTHENTICATED))
+
+
+class CertificateUsers(ImpersonatedCallers):
+    """Users of client certificates, by the rule of Kubernetes: the common name is the user, organizations are groups.
+
+    The handshake has verified the certificate against the authority. A connection may outlive it, so its end is looked
+    at with every request. Browsers show certificates on their own, so forms carry a token as well.
+    """
+
+    def __init__(
+        self, transport: HttpsTransport, is_current: Callable[[ssl.SSLObject | None], bool] = lambda connection: True
+    ) -> None:
+        """`is_current` says whether the authority of a connection's handshake counts still."""
+        super().__init__(transport, secrets.token_bytes(32))
+        self._is_current = is_current
+
+    def user(self, certificate: PeerCertificate | None, connection: ssl.SSLObject | None = None) -> User | None:
+        """None without a certificate, or if it has ended, names no user, or its authority was replaced."""
+        if not self._is_current(connection):
+            return None
+        subject = certificate_subject(certificate)
+        if subject is None or certificate is None:
+            return None
+        if clock.now().timestamp() > ssl.cert_time_to_seconds(str(certificate.get("notAfter", ""))):
+            return None
+        if not all(one.isprintable() for one in (subject.name, *subject.groups)):
+            return None  # A line break would end the header of the impersonation, and begin another one.
+        return User(subject.name, groups=(*subject.groups, AUTHENTICATED))
+
+
+def equal_secrets(known: str, given: str) -> bool:
+    """In a time that says nothing about where they differ. What comes in a header may be any bytes."""
+    return hmac.compare_digest(known.encode(), given.encode(errors="surrogateescape"))
 
 
 def user_of(found: JsonObject) -> User:

@@ -36,6 +36,23 @@ class MetricChart(msgspec.Struct, frozen=True, rename="camel"):
     """Between this and the next is the share of the new version, with the asked confidence."""
     upper: float | None
     points: Sequence[ChartPoint]
+    compared: bool = False
+    """With the stable version: `failAbove`, `lower` and `upper` are differences to its share then."""
+    stable_share: float = 0.0
+
+    @property
+    def base(self) -> float:
+        """What `lower` and `upper` are added to."""
+        return self.stable_share if self.compared else 0.0
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        """The limit over time: above which share of the new version it fails."""
+        if self.fail_above is None:
+            return []
+        if not self.compared:
+            return [(one.seconds, self.fail_above) for one in self.points]
+        return [(one.seconds, one.stable + self.fail_above) for one in self.points if one.stable is not None]
 
 
 class StepAnalysis(msgspec.Struct, frozen=True, rename="camel"):
@@ -98,4 +115,6 @@ def _chart(metric: MetricState) -> MetricChart:
             )
             for one in metric.windows
         ],
+        compared=check is not None and check.limit.compares,
+        stable_share=result.stable_share if result is not None else 0.0,
     )

@@ -7,26 +7,34 @@ them: those are read when it is opened.
 | objects | needed? |
 |---|---|
 | sets, pods, StatefulSets, revisions | yes: without the right to read them the dashboard does not start |
+| Deployments, ReplicaSets, other StatefulSets | from when a Rollout names one (`released_workloads`) |
 | all others in `OPTIONAL` | shown if the cluster serves them and they may be read; asked again every minute |
 
-A change of any object is reported as the set that it belongs to, so that only pages about this set are made anew.
+A change of any object is reported as the workload that it belongs to, so that only pages about that are made anew.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
+from kohort.dashboard.released_workloads import OF_NO_GROUP, ReleasedWorkloads
+from kohort.dashboard.workload_kinds import KINDS, OTHERS, released_key
 from kohort.groups.caches import BY_SET, GroupService, Member, by_set, owned_by, sets_of
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision
 from kohort.inspection.release import CANARY_SUFFIX
 from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.workload import Workload
 from kohort.kube.errors import ApiError
 from kohort.kube.informer import Informer
 from kohort.kube.manager import Manager
 from kohort.kube.resources import (
     ANALYSIS_RUNS,
     CONTROLLER_REVISIONS,
+    DEPLOYMENTS,
     EVENTS,
     HTTP_ROUTES,
     INGRESSES,
@@ -34,6 +42,7 @@ from kohort.kube.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    REPLICA_SETS,
     ROLLOUTS,
     SERVICES,
     STATEFUL_SETS,
@@ -62,6 +71,8 @@ OPTIONAL: Final = (
     SERVICES,
     NODES,
     ANALYSIS_RUNS,
+    DEPLOYMENTS,
+    REPLICA_SETS,
 )
 _BY_WORKLOAD: Final = "dashboard-workload"
 _BY_STABLE_SET: Final = "dashboard-stable-set"
@@ -98,6 +109,9 @@ class ClusterCache:
         self.nodes: Informer[Node] | None = None
         self.other_pods: Informer[Pod] | None = None
         self.runs: Informer[AnalysisRun] | None = None
+        self._workloads = ReleasedWorkloads(manager, self._workload_changed)
+        self._look = asyncio.Event()
+        """Set when a Rollout names a kind of workload that is not watched yet."""
         manager.background("optional-objects", self._look_for_optional)
 
     @property
@@ -142,7 +156,9 @@ class ClusterCache:
     async def _look_for_optional(self) -> None:
         while True:
             await self.add_optional()
-            await asyncio.sleep(ASK_AGAIN_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), ASK_AGAIN_SECONDS)
+            self._look.clear()
 
     async def add_optional(self) -> None:
         """Begin to watch what the cluster serves and the user may read."""
@@ -170,10 +186,22 @@ class ClusterCache:
         if self.services is None and await self._readable(SERVICES):
             self.services = manager.informer(SERVICES, GroupService, label_selector=group_labels.NAME)
         if self.nodes is None and await self._readable(NODES):
-            self.other_pods = manager.informer(PODS, Pod, label_selector=f"!{group_labels.NAME}")
+            self.other_pods = manager.informer(PODS, Pod, label_selector=OF_NO_GROUP)
             self.other_pods.on_change(lambda old, new: self._report(NODES_KEY))
             self.nodes = manager.informer(NODES, Node)
             self.nodes.on_change(lambda old, new: self._report(NODES_KEY))
+        for kind in OTHERS:
+            if (
+                not self._workloads.watches(kind.kind)
+                and self._names(kind.kind)
+                and await self._readable(kind.resource)
+            ):
+                self._workloads.watch(kind.kind)
+
+    def _names(self, kind: str) -> bool:
+        """A Rollout names a workload of this kind."""
+        rollouts = self.rollouts.list() if self.rollouts is not None else []
+        return any((one.spec.workload_ref.group, one.spec.workload_ref.kind) == ("apps", kind) for one in rollouts)
 
     async def _readable(self, resource: Resource) -> bool:
         namespace = self._namespaces[0] if self._namespaces and resource.namespaced else ""
@@ -184,8 +212,17 @@ class ClusterCache:
         return True
 
     def _rollout_changed(self, rollout: Rollout | None) -> None:
-        if rollout is not None and rollout.spec.workload_ref.is_group_set:
-            self._report(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
+        ref = rollout.spec.workload_ref if rollout is not None else None
+        key = released_key(rollout.metadata.namespace, ref) if rollout is not None and ref is not None else None
+        if key is None or ref is None:
+            return
+        if not ref.is_group_set and not self._workloads.watches(ref.kind):
+            self._look.set()
+        self._report(key)
+
+    def _workload_changed(self, key: Key) -> None:
+        if self._rollout(key) is not None:
+            self._report(key)
 
     def _run_changed(self, run: AnalysisRun | None) -> None:
         if run is not None and self.rollouts is not None:
@@ -206,8 +243,13 @@ class ClusterCache:
             self._report(key)
         elif about.kind == "Pod" and (pod := self.pods.get(key)) is not None:
             self._member_changed(pod)
+        elif about.kind == "Pod" and self.other_pods is not None and (pod := self.other_pods.get(key)) is not None:
+            if (workload := self._workloads.of_pod(pod)) is not None:
+                self._workload_changed(workload)
         elif about.kind == "StatefulSet" and (found := self.stateful_sets.get(key)) is not None:
             self._member_changed(found)
+        elif about.kind in KINDS:
+            self._workload_changed(KINDS[about.kind].key(namespace, about.name))
 
     # Reading
 
@@ -244,6 +286,47 @@ class ClusterCache:
             rollout=rollout,
             routes=self._routes(rollout, readable),
             canary=canary,
+        )
+
+    def workload_keys(self) -> list[tuple[str, Key]]:
+        """Kinds and names of Deployments and StatefulSets that a Rollout names, each once."""
+        rollouts = self.rollouts.list() if self.rollouts is not None else []
+        found = {
+            (ref.kind, Key(one.metadata.namespace, ref.name))
+            for one in rollouts
+            if (ref := one.spec.workload_ref).is_deployment or ref.is_stateful_set
+        }
+        return sorted(found)
+
+    def workload(self, kind: str, key: Key, readable: Collection[Resource]) -> Workload | None:
+        """A Deployment or StatefulSet that a Rollout names, and what belongs to it, as far as the caller may read it.
+        Without the right to read Rollouts there is none: only a Rollout says that it is shown at all."""
+        rollout = self._rollout(KINDS[kind].key(key.namespace, key.name))
+        if rollout is None or ROLLOUTS not in readable or KINDS[kind].resource not in readable:
+            return None
+        found = self._workloads.find(kind, key.namespace, key.name, readable)
+        if found is None:
+            return None
+        found = replace(found, rollout=rollout, routes=self._routes(rollout, readable))
+        canary = self._workloads.canary(found, readable) if found.releasing else None
+        return replace(
+            self._with_surroundings(found, readable),
+            canary=self._with_surroundings(canary, readable) if canary is not None else None,
+        )
+
+    def _with_surroundings(self, workload: Workload, readable: Collection[Resource]) -> Workload:
+        namespace = workload.metadata.namespace
+        about = [f"{namespace}/{workload.kind}/{workload.name}"]
+        about += [f"{namespace}/Pod/{one.metadata.name}" for one in workload.pods]
+        about += [f"{namespace}/ReplicaSet/{one.metadata.name}" for one in workload.replica_sets]
+        warnings = self.warnings if EVENTS in readable else None
+        claims = self.claims if PERSISTENT_VOLUME_CLAIMS in readable else None
+        return replace(
+            workload,
+            events=[one for name in about for one in warnings.by_index(_BY_INVOLVED, name)]
+            if warnings is not None
+            else [],
+            claims=claims.list(namespace) if claims is not None else [],
         )
 
     def analysis_runs(self, rollout: Rollout) -> list[AnalysisRun]:
@@ -304,8 +387,8 @@ class ClusterCache:
 
 
 def _by_workload(rollout: Rollout) -> Iterable[str]:
-    ref = rollout.spec.workload_ref
-    return (f"{rollout.metadata.namespace}/{ref.name}",) if ref.is_group_set else ()
+    key = released_key(rollout.metadata.namespace, rollout.spec.workload_ref)
+    return (str(key),) if key is not None else ()
 
 
 def _by_rollout(run: AnalysisRun) -> Iterable[str]:

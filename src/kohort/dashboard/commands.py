@@ -5,6 +5,7 @@ dashboard hands it in as `Commands`. A preview runs the same code on a transport
 of the API server, so it needs the same rights, is refused for the same reasons, and shows the very writes.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
@@ -29,35 +30,60 @@ class Verb(StrEnum):
     RETRY = "retry"
     RESTART = "restart"
     UNDO = "undo"
+    RESIZE = "resize"
+    SCALE = "scale"
 
 
 PARAMETERS: Final[Mapping[Verb, tuple[str, ...]]] = {
     Verb.APPROVE: ("step", "full"),
     Verb.RESTART: ("group",),
     Verb.UNDO: ("to",),
+    Verb.RESIZE: ("cpu", "memory", "role", "container", "pod", "policy", "deadline", "recreate"),
+    Verb.SCALE: ("replicas",),
 }
 """What a verb may be given; each is also an option of its command."""
+FLAGS: Final = ("full", "pod", "recreate")
+"""Parameters without a value."""
+VERBS_WITHOUT_GROUPS: Final = (Verb.APPROVE, Verb.PAUSE, Verb.RESUME, Verb.ABORT, Verb.RETRY, Verb.RESTART, Verb.UNDO)
+"""What Deployments and StatefulSets can have done."""
+WITH_FORM: Final[Mapping[Verb, tuple[str, ...]]] = {
+    Verb.RESIZE: ("cpu", "memory", "policy", "deadline"),
+    Verb.SCALE: ("replicas",),
+}
+"""Verbs that need at least one of these: without any, their page is a form."""
 
 
 class ActionRequest(msgspec.Struct, frozen=True):
     verb: Verb
     namespace: str
     name: str
-    step: int | None = None
-    group: int | None = None
-    to: int | None = None
-    full: bool = False
+    """As a person types it: `llm`, `deployment/web`."""
+    parameters: Mapping[str, str] = {}
+    """As they were given, checked, in the order of `PARAMETERS`; those without a value are "1"."""
+
+    def number(self, name: str) -> int | None:
+        text = self.parameters.get(name, "")
+        return int(text) if text else None
+
+    @property
+    def asks_for_form(self) -> bool:
+        needed = WITH_FORM.get(self.verb, ())
+        return bool(needed) and not any(one in self.parameters for one in needed)
 
     @property
     def text(self) -> str:
         """The command that does the same.
 
-        >>> ActionRequest(Verb.APPROVE, "default", "llm", step=2).text
+        >>> ActionRequest(Verb.APPROVE, "default", "llm", {"step": "2"}).text
         'kohort approve llm -n default --step 2'
+        >>> ActionRequest(Verb.SCALE, "default", "llm", {"replicas": "3"}).text
+        'kubectl scale leaderworkerset llm -n default --replicas 3'
         """
-        options = [("step", self.step), ("group", self.group), ("to", self.to)]
-        words = [f"--{name} {value}" for name, value in options if value is not None]
-        return " ".join(["kohort", self.verb, self.name, "-n", self.namespace, *words, *(["--full"] * self.full)])
+        program = ("kubectl", "scale", "leaderworkerset") if self.verb is Verb.SCALE else ("kohort", self.verb.value)
+        words = [*program, self.name, "-n", self.namespace]
+        for name, value in self.parameters.items():
+            words += [f"--{name}"] if name in FLAGS else [f"--{name}", value]
+        return shlex.join(words)
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -95,7 +121,8 @@ class Write(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DryRuns:
-    """A transport that lets nothing be stored: every write asks for a dry run, and is remembered.
+    """A transport that lets nothing be stored: every write asks for a dry run, and is remembered. Dry runs that the
+    action itself asks for, to foresee something, are no writes.
 
     A deletion has its options in the body, and the API server reads those and no others then: the dry run must be asked
     for there. What cannot be asked for as a dry run is not sent.
@@ -108,7 +135,7 @@ class DryRuns:
         """What would be stored, one for each write that was not refused."""
 
     async def send(self, request: Request) -> Response:
-        if request.method in ("GET", "HEAD"):
+        if request.method in ("GET", "HEAD") or ("dryRun", "All") in request.query:
             return await self._transport.send(request)
         response = await self._transport.send(as_dry_run(request))
         self.writes.append(Write(request.method, request.path, _decoded(request.body)))

@@ -1,14 +1,15 @@
-"""The fleet: all sets that a user may see, filtered and in pages.
+"""The fleet: all workloads that a user may see, filtered and in pages.
 
 Only what filters need is computed for every set (its state, from its own status). The rest of a row, the explanation
 above all, is computed for the rows of the page that is shown, and kept until an object of the set changes.
 
 | filter | matches |
 |---|---|
-| namespace | sets of this namespace |
-| label | sets with these labels, as `kohort list -l` |
-| state | sets in this state |
-| name | sets whose name contains this text |
+| kind | LeaderWorkerSets, or Deployments or StatefulSets, of which those are shown that a Rollout names |
+| namespace | workloads of this namespace |
+| label | workloads with these labels, as `kohort list -l` |
+| state | workloads in this state |
+| name | workloads whose name contains this text |
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +18,16 @@ from typing import Final
 
 import msgspec
 
-from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.inspection.progress import progress_of
-from kohort.inspection.release import Release
+from kohort.dashboard.cause_errors import ShownCause, shown_causes
+from kohort.dashboard.workload_kinds import KINDS
+from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet
+from kohort.inspection.cause import CauseKind
+from kohort.inspection.release import Release, pause_ends
 from kohort.inspection.served_revisions import images
-from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import age, state_of_set
+from kohort.inspection.workload import Workload
+from kohort.inspection.workload_views import causes_of_subject, progress_of_subject, state_of
 from kohort.kube.resources import Key
 from kohort.objects.selectors import LabelSelector
 
@@ -40,13 +44,14 @@ class FleetFilter(msgspec.Struct, frozen=True):
     name: str = ""
     sort: str = "name"
     page: int = 1
+    kind: str = ""
 
     @property
     def query(self) -> list[tuple[str, str]]:
         """As it stands in an address; what is as usual is left out."""
         sort = self.sort if self.sort != "name" else ""
         given = [("namespace", self.namespace), ("label", self.label), ("state", self.state), ("name", self.name)]
-        return [*given, ("sort", sort), ("page", str(self.page) if self.page > 1 else "")]
+        return [*given, ("kind", self.kind), ("sort", sort), ("page", str(self.page) if self.page > 1 else "")]
 
 
 class BadFilter(ValueError):
@@ -61,12 +66,15 @@ def read_filter(given: Mapping[str, str]) -> FleetFilter:
         raise BadFilter(f"state: {state!r} is not a state of a set; allowed are {', '.join(STATES)}")
     if sort not in SORTS:
         raise BadFilter(f"sort: {sort!r} is not allowed; allowed are {', '.join(SORTS)}")
+    kind = given.get("kind", "")
+    if kind and kind not in KINDS:
+        raise BadFilter(f"kind: {kind!r} is not shown here; allowed are {', '.join(KINDS)}")
     label = given.get("label", "").strip()
     try:
         LabelSelector.parse(label)
     except ValueError as problem:
         raise BadFilter(f"label: {label!r} selects nothing: {problem}") from None
-    return FleetFilter(given.get("namespace", ""), label, state, given.get("name", "").strip(), sort, int(page))
+    return FleetFilter(given.get("namespace", ""), label, state, given.get("name", "").strip(), sort, int(page), kind)
 
 
 class FirstCause(msgspec.Struct, frozen=True, rename="camel"):
@@ -76,6 +84,8 @@ class FirstCause(msgspec.Struct, frozen=True, rename="camel"):
     action: str
     more: int
     """Further causes."""
+    error: bool = True
+    """Neither time nor a decision ends it."""
 
 
 class FleetRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -88,7 +98,7 @@ class FleetRow(msgspec.Struct, frozen=True, rename="camel"):
     surge: int
     """Groups beyond those wanted, which exist while the set rolls."""
     size: int
-    """Pods of a group."""
+    """Pods of a group; 1 for workloads without groups, whose pods are counted instead."""
     revision: int
     images: tuple[str, ...]
     paused: bool
@@ -98,6 +108,15 @@ class FleetRow(msgspec.Struct, frozen=True, rename="camel"):
     """The first one that `kohort explain` names; None if the set is as wanted."""
     created: str
     age_seconds: int = 0
+    kind: str = KIND
+    pause_ends: str = ""
+    """When the step of the release goes on by itself; empty if it does not wait for that."""
+
+    @property
+    def passes_with_time(self) -> bool:
+        """It may change although no object does: a pause goes on, a start takes too long."""
+        starts = self.cause is not None and self.cause.kind == CauseKind.PROBE and not self.cause.error
+        return self.release is not None or starts
 
 
 class Fleet(msgspec.Struct, frozen=True, rename="camel"):
@@ -109,22 +128,33 @@ class Fleet(msgspec.Struct, frozen=True, rename="camel"):
     states: Mapping[str, int]
     """How many sets are in which state, before the state is filtered."""
     namespaces: Sequence[str]
-    """That have sets which the user may see."""
+    """That have workloads which the user may see."""
+    kinds: Sequence[str] = ()
+    """Of which there are workloads that the user may see."""
+
+
+Listable = LeaderWorkerSet | Workload
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """What filters need of one set."""
+    """What filters need of one workload."""
 
     key: Key
+    kind: str
     state: str
 
 
-def listed(key: Key, group_set: LeaderWorkerSet) -> Listed:
-    return Listed(key, state_of_set(Snapshot(group_set)))
+def listed(one: Listable) -> Listed:
+    state = state_of(one) if isinstance(one, Workload) else state_of_set(Snapshot(one))
+    return Listed(Key(one.metadata.namespace, one.metadata.name), kind_of(one), state)
 
 
-def matching(found: Sequence[LeaderWorkerSet], wanted: FleetFilter) -> list[Listed]:
-    """The sets that pass every filter but that of the state."""
+def kind_of(one: Listable) -> str:
+    return one.kind if isinstance(one, Workload) else KIND
+
+
+def matching(found: Sequence[Listable], wanted: FleetFilter) -> list[Listed]:
+    """The workloads that pass every filter but that of the state."""
     selector = LabelSelector.parse(wanted.label)
     result = []
     for one in found:
@@ -135,25 +165,27 @@ def matching(found: Sequence[LeaderWorkerSet], wanted: FleetFilter) -> list[List
             continue
         if wanted.label and not selector.matches(metadata.labels):
             continue
-        result.append(listed(Key(metadata.namespace, metadata.name), one))
+        if wanted.kind and kind_of(one) != wanted.kind:
+            continue
+        result.append(listed(one))
     return result
 
 
 def fleet_of(
-    found: Sequence[LeaderWorkerSet], wanted: FleetFilter, row: Callable[[Key], FleetRow | None], now: datetime
+    found: Sequence[Listable], wanted: FleetFilter, row: Callable[[str, Key], FleetRow | None], now: datetime
 ) -> Fleet:
-    """`row` gives the row of one set; None if it is gone meanwhile."""
+    """`row` gives the row of one workload by kind and name; None if it is gone meanwhile."""
     passed = matching(found, wanted)
     states = {state: sum(one.state == state for one in passed) for state in STATES}
     chosen = [one for one in passed if not wanted.state or one.state == wanted.state]
     if wanted.sort == "state":
-        chosen.sort(key=lambda one: (TROUBLE_FIRST.index(one.state), one.key))
+        chosen.sort(key=lambda one: (TROUBLE_FIRST.index(one.state), one.key, one.kind))
     else:
-        chosen.sort(key=lambda one: one.key)
+        chosen.sort(key=lambda one: (one.key, one.kind))
     pages = max(1, -(-len(chosen) // PAGE_SIZE))
     page = min(wanted.page, pages)
     shown = chosen[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
-    rows = [one for each in shown if (one := row(each.key)) is not None]
+    rows = [one for each in shown if (one := row(each.kind, each.key)) is not None]
     return Fleet(
         filter=msgspec.structs.replace(wanted, page=page),
         rows=[msgspec.structs.replace(one, age_seconds=age(one.created, now)) for one in rows],
@@ -161,30 +193,44 @@ def fleet_of(
         pages=pages,
         states=states,
         namespaces=sorted({one.metadata.namespace for one in found}),
+        kinds=[kind for kind in KINDS if any(kind_of(one) == kind for one in found)],
     )
 
 
-def row_of(snapshot: Snapshot, now: datetime) -> FleetRow:
-    group_set, progress = snapshot.group_set, progress_of(snapshot, now)
-    template = group_set.template
-    reasons = [] if progress.done else causes(snapshot)
-    first = reasons[0] if reasons else None
+def row_of(subject: Snapshot | Workload, now: datetime) -> FleetRow:
+    metadata, progress = subject.metadata, progress_of_subject(subject, now)
+    reasons = [] if progress.done else shown_causes(causes_of_subject(subject), subject, now)
     return FleetRow(
-        namespace=group_set.metadata.namespace,
-        name=snapshot.name,
+        namespace=metadata.namespace,
+        name=subject.name,
         state=progress.state,
         wanted=progress.wanted,
         ready=progress.ready,
         updated=progress.updated,
         surge=progress.surge,
-        size=template.size,
+        size=1 if isinstance(subject, Workload) else subject.group_set.template.size,
         revision=progress.revision,
-        images=images(template.leader, template.worker),
+        images=images_of(subject),
         paused=progress.paused,
         done=progress.done,
         release=progress.release,
-        cause=FirstCause(first.kind, first.objects[0], first.found, first.action.text, len(reasons) - 1)
-        if first is not None
-        else None,
-        created=group_set.metadata.creation_timestamp or "",
+        cause=_first(reasons),
+        created=metadata.creation_timestamp or "",
+        kind=subject.kind,
+        pause_ends=pause_ends(progress.release, now),
     )
+
+
+def _first(reasons: Sequence[ShownCause]) -> FirstCause | None:
+    if not reasons:
+        return None
+    first = reasons[0].cause
+    return FirstCause(first.kind, first.objects[0], first.found, first.action.text, len(reasons) - 1, reasons[0].error)
+
+
+def images_of(subject: Snapshot | Workload) -> tuple[str, ...]:
+    """Of the wanted version."""
+    if isinstance(subject, Workload):
+        return images(subject.template)
+    template = subject.group_set.template
+    return images(template.leader, template.worker)

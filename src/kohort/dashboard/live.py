@@ -1,7 +1,8 @@
 """Live updates: each open page has one stream of server-sent events with the sections that have changed.
 
 What a stream costs is bounded: it remembers digests, not pages; changes that come while a page is made or sent are
-gathered into one; a page that takes long to make is made less often. A browser that reads slowly delays only itself.
+gathered into one; a page that takes long to make is made less often. A browser that reads slowly delays only itself,
+and one that takes nothing for long loses its connection (`server.EventStream`), which it opens again by itself.
 """
 
 import asyncio
@@ -90,7 +91,8 @@ class SentSections:
     def __init__(self) -> None:
         self._whole: dict[str, str] = {}
         self._frames: dict[str, str] = {}
-        self._parts: dict[str, str] = {}
+        self._parts: dict[str, dict[str, str]] = {}
+        """By section."""
 
     def has(self, view: View) -> None:
         """The browser has this view already."""
@@ -103,20 +105,20 @@ class SentSections:
             if self._whole.get(one.id) == digest(one.html):
                 continue
             if one.parts and self._frames.get(one.id) == one.frame:
-                found += [Update(part.id, str(part.html)) for part in one.parts if self._differs(part)]
+                found += [Update(part.id, str(part.html)) for part in one.parts if self._differs(one, part)]
             else:
                 found.append(Update(one.id, str(one.html)))
             self._remember(one)
         return found
 
-    def _differs(self, part: Part) -> bool:
-        return self._parts.get(part.id) != digest(part.html)
+    def _differs(self, section: Section, part: Part) -> bool:
+        return self._parts.get(section.id, {}).get(part.id) != digest(part.html)
 
     def _remember(self, section: Section) -> None:
         self._whole[section.id] = digest(section.html)
         if section.parts:
             self._frames[section.id] = section.frame
-            self._parts = {one.id: digest(one.html) for one in section.parts}
+            self._parts[section.id] = {one.id: digest(one.html) for one in section.parts}
 
 
 async def updates_of(make: Callable[[], Awaitable[View]], changes: Changes, known: str) -> AsyncIterator[list[Update]]:
@@ -126,12 +128,16 @@ async def updates_of(make: Callable[[], Awaitable[View]], changes: Changes, know
     view = await make()
     if page_digest(view) == known:
         sent.has(view)
-    yield sent.updates(view)
+    about, updates = view.about, sent.updates(view)
+    del view  # It is large, and a stream may wait for long.
+    yield updates
     while True:
-        await changes.wait(view.about)
+        await changes.wait(about)
         await asyncio.sleep(GATHER_SECONDS)
         start = clock()
         view = await make()
+        about, updates = view.about, sent.updates(view)
+        del view
         took = clock() - start
-        yield sent.updates(view)
+        yield updates
         await asyncio.sleep(_SHARE * took)

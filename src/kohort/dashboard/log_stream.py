@@ -1,23 +1,30 @@
 """The logs of several pods as one stream of batches.
 
 What one reader costs is bounded: at most `MOST_PODS` logs are followed, and lines that a slow browser has not taken yet
-are kept up to `MOST_WAITING`; then the pods' logs wait, as they do for a slow terminal.
+are kept up to `MOST_WAITING` and `MOST_WAITING_CHARACTERS`, long ones cut; then the pods' logs wait, as they do for a
+slow terminal.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 import msgspec
 
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
-from kohort.kube.pod_logs import Query, log_lines
+from kohort.kube.pod_logs import TIMESTAMPS, Query, log_lines, stamped
 from kohort.kube.tasks import cancel_all
 
 MOST_PODS: Final = 64
 MOST_WAITING: Final = 2000
+MOST_WAITING_CHARACTERS: Final = 256 << 10
+MOST_CHARACTERS: Final = 4000
+"""Of a line."""
 GATHER_SECONDS: Final = 0.1
+FIRST_SECONDS: Final = 0.4
+"""Longer for the first batch, so that the ends of all logs are in it and can be merged by time."""
 LIFE_SECONDS: Final = 15.0
 TAIL: Final = 100
 
@@ -27,38 +34,88 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
     tint: int
     """Lines of one pod share it."""
+    at: str = ""
+    """When it was written, in UTC; empty if that is not known."""
+
+
+class WaitingLines:
+    """Lines that were read and not sent yet, and marks (None) that a log has ended."""
+
+    def __init__(self) -> None:
+        self._lines: deque[LogLine | None] = deque()
+        self._changed = asyncio.Condition()
+        self.characters = 0
+
+    async def put(self, line: LogLine | None) -> None:
+        async with self._changed:
+            await self._changed.wait_for(self._has_room)
+            self._lines.append(line)
+            self.characters += len(line.text) if line is not None else 0
+            self._changed.notify_all()
+
+    def _has_room(self) -> bool:
+        return len(self._lines) < MOST_WAITING and self.characters < MOST_WAITING_CHARACTERS
+
+    async def any(self) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: bool(self._lines))
+
+    async def take(self) -> list[LogLine | None]:
+        async with self._changed:
+            found = [*self._lines]
+            self._lines.clear()
+            self.characters = 0
+            self._changed.notify_all()
+        return found
+
+
+def in_order(batch: Sequence[LogLine]) -> list[LogLine]:
+    """By time; a line without one stays behind the line that its pod wrote before.
+
+    >>> lines = [LogLine("b", "2", 1, "09:02"), LogLine("b", "and", 1), LogLine("a", "1", 0, "09:01")]
+    >>> [one.text for one in in_order(lines)]
+    ['1', '2', 'and']
+    """
+    last: dict[str, str] = {}
+    keyed = []
+    for one in batch:
+        last[one.pod] = one.at or last.get(one.pod, "")
+        keyed.append((last[one.pod], one))
+    return [one for _, one in sorted(keyed, key=lambda pair: pair[0])]
 
 
 async def merged_lines(
     client: Client, namespace: str, pods: Sequence[str], container: str
-) -> AsyncIterator[list[LogLine]]:
+) -> AsyncGenerator[list[LogLine], None]:
     """Batches of lines as they come, until the last log has ended; empty ones to show life."""
-    waiting: asyncio.Queue[LogLine | None] = asyncio.Queue(MOST_WAITING)
-    query: Query = (("follow", "true"), ("tailLines", str(TAIL)), *((("container", container),) if container else ()))
+    waiting = WaitingLines()
+    of = (("container", container),) if container else ()
+    query: Query = (("follow", "true"), ("tailLines", str(TAIL)), TIMESTAMPS, *of)
 
     async def read(pod: str, tint: int) -> None:
         try:
             async for text in log_lines(client, namespace, pod, query):
-                await waiting.put(LogLine(pod, text, tint))
+                at, said = stamped(text)
+                shown = said if len(said) <= MOST_CHARACTERS else f"{said[:MOST_CHARACTERS]}… (cut)"
+                await waiting.put(LogLine(pod, shown, tint, at))
         except ApiError as problem:
             await waiting.put(LogLine(pod, f"(no logs: {problem.message})", tint))
-        finally:
-            await waiting.put(None)
+        # Not in a finally block: a task that is cancelled while the queue is full would wait there forever.
+        await waiting.put(None)
 
     readers = [asyncio.create_task(read(pod, tint)) for tint, pod in enumerate(pods[:MOST_PODS])]
     try:
-        left = len(readers)
+        left, gather = len(readers), FIRST_SECONDS
         while left:
             try:
-                first = await asyncio.wait_for(waiting.get(), LIFE_SECONDS)
+                await asyncio.wait_for(waiting.any(), LIFE_SECONDS)
             except TimeoutError:
                 yield []
                 continue
-            batch = [first]
-            await asyncio.sleep(GATHER_SECONDS)
-            while not waiting.empty():
-                batch.append(waiting.get_nowait())
+            await asyncio.sleep(gather)
+            gather = GATHER_SECONDS
+            batch = await waiting.take()
             left -= batch.count(None)
-            yield [one for one in batch if one is not None]
+            yield in_order([one for one in batch if one is not None])
     finally:
         await cancel_all(*readers)

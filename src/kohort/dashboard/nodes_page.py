@@ -14,13 +14,14 @@ from typing import Final
 
 import msgspec
 
+from kohort.objects import well_known_names
 from kohort.objects.core import Node, Pod
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import ACCOUNTING, CPU, MEMORY, requests
 from kohort.rules import group_labels
 from kohort.rules.group_identity import group_index
 
-ZONE: Final = "topology.kubernetes.io/zone"
+ZONE: Final = well_known_names.ZONE
 PAGE_SIZE: Final = 100
 NO_VALUE: Final = ""
 

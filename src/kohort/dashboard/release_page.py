@@ -1,20 +1,23 @@
 """A release: its steps as a rail, both versions side by side."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
 from kohort.dashboard.analysis_charts import StepAnalysis, step_analyses
 from kohort.dashboard.set_page import SetHead, head_of
 from kohort.inspection import history
-from kohort.inspection.release import Release, matches_of, release_of
-from kohort.inspection.served_revisions import Version
+from kohort.inspection.release import Release, matches_of, pause_ends, release_of
+from kohort.inspection.served_revisions import Version, images
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.tree import GroupBranch, tree_of
+from kohort.inspection.tree import GroupBranch, PodBranch, branch_of, tree_of
+from kohort.inspection.workload import Workload
+from kohort.objects.core import Pod
 from kohort.rollouts.analysis.analysis_types import AnalysisRun
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.step_arithmetic import planned
+from kohort.rollouts.workloads.deployment_hold import template_content
 
 
 class RailStep(msgspec.Struct, frozen=True, rename="camel"):
@@ -40,6 +43,8 @@ class ReleasedVersion(msgspec.Struct, frozen=True, rename="camel"):
     groups: Sequence[GroupBranch]
     traffic: int | None
     """Per cent of the requests, as the routes are; None if that cannot be seen."""
+    pods: Sequence[PodBranch] = ()
+    """Of a workload without groups."""
 
 
 class ReleasePage(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,25 +65,28 @@ class ReleasePage(msgspec.Struct, frozen=True, rename="camel"):
     """Judged steps of this release; of the last one while none is under way."""
 
 
-def release_page(snapshot: Snapshot, now: datetime, runs: Sequence[AnalysisRun] = ()) -> ReleasePage | None:
-    """None if no Rollout releases the set."""
-    rollout = snapshot.rollout
+def release_page(subject: Snapshot | Workload, now: datetime, runs: Sequence[AnalysisRun] = ()) -> ReleasePage | None:
+    """None if no Rollout releases the workload."""
+    rollout = subject.rollout
     if rollout is None:
         return None
-    release = release_of(snapshot, now)
-    stable, new = _versions(snapshot)
-    left = release.pause_seconds_left if release is not None else None
-    ends = (now + timedelta(seconds=left)).isoformat() if left is not None else ""
+    release = release_of(subject, now)
+    if isinstance(subject, Workload):
+        stable, new = _versions_of_workload(subject)
+        shown = _stable_pods(subject, stable, release, now), _new_pods(subject, new, release, now)
+    else:
+        stable, new = _versions(subject)
+        shown = _stable(subject, stable, release, now), _new(subject, new, release, now)
     return ReleasePage(
-        set=head_of(snapshot, now),
+        set=head_of(subject, now),
         rollout=rollout.metadata.name,
         style=rollout.style,
         phase=rollout.status.phase,
         release=release,
-        pause_ends=ends,
-        steps=rail(rollout, snapshot.replicas, release),
-        stable=_stable(snapshot, stable, release, now),
-        new=_new(snapshot, new, release, now),
+        pause_ends=pause_ends(release, now),
+        steps=rail(rollout, subject.replicas, release),
+        stable=shown[0],
+        new=shown[1],
         difference=history.difference(stable, new) if stable is not None and new is not None else [],
         analyses=step_analyses(runs, _release_id(rollout, runs)),
     )
@@ -146,6 +154,55 @@ def _new(snapshot: Snapshot, version: Version | None, release: Release | None, n
     groups = [one for one in source.groups if canary is not None or one.revision_key == version.key]
     wanted = canary.replicas if canary is not None else len(groups)
     return _released(source.name, version, wanted, groups, release.traffic_observed)
+
+
+def _versions_of_workload(workload: Workload) -> tuple[Version | None, Version | None]:
+    """The stable version and the new one, while they differ. The new one is what the workload asks for: while a release
+    holds it back, no ReplicaSet keeps it."""
+    by_key = {one.key: one for one in workload.versions}
+    stable = by_key.get(workload.stable_key)
+    if not workload.releasing or stable is None:
+        return by_key.get(workload.update_key), None
+    content = template_content(workload.template)
+    if content == stable.content["template"]:
+        return stable, None
+    known = by_key.get(workload.update_key)
+    number = known.number if known is not None else 0
+    return stable, Version(
+        number=number, key=workload.update_key, content={"template": content}, images=images(workload.template)
+    )
+
+
+def _stable_pods(
+    workload: Workload, version: Version | None, release: Release | None, now: datetime
+) -> ReleasedVersion | None:
+    if version is None:
+        return None
+    pods = [one for one in workload.pods if workload.version_of(one) == version.key]
+    seen = release.traffic_observed if release is not None else None
+    traffic = 100 - seen if seen is not None else None
+    wanted = workload.replicas if workload.canary is not None or release is None else len(pods)
+    return _released_pods(workload.name, version, wanted, pods, traffic, now)
+
+
+def _new_pods(
+    workload: Workload, version: Version | None, release: Release | None, now: datetime
+) -> ReleasedVersion | None:
+    if version is None or release is None:
+        return None
+    canary = workload.canary
+    if canary is not None:
+        return _released_pods(canary.name, version, canary.replicas, canary.pods, release.traffic_observed, now)
+    pods = [one for one in workload.pods if workload.version_of(one) != workload.stable_key]
+    return _released_pods(workload.name, version, len(pods), pods, release.traffic_observed, now)
+
+
+def _released_pods(
+    name: str, version: Version, wanted: int, pods: Sequence[Pod], traffic: int | None, now: datetime
+) -> ReleasedVersion:
+    branches = [branch_of(one, now, "pod") for one in pods]
+    ready = sum(one.ready for one in branches)
+    return ReleasedVersion(name, version.number, version.images, wanted, ready, (), traffic, branches)
 
 
 def _released(

@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 
 from kohort.dashboard.set_page import SetHead, head_of
+from kohort.inspection.pod_resources import PodResources, resources_of
 from kohort.inspection.resize_progress import ResizeProgress, records, resize_progress
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.objects.core import Pod
@@ -27,6 +28,8 @@ class PodResize(msgspec.Struct, frozen=True, rename="camel"):
     state: str
     """Pending, Infeasible, Running, Failing or Settled: as its node reports it."""
     message: str
+    resources: PodResources
+    """As the pod desires them, as its node has allocated them, and as containers have them."""
 
 
 class GroupResize(msgspec.Struct, frozen=True, rename="camel"):
@@ -87,4 +90,4 @@ def _pod(pod: Pod) -> PodResize:
     elif running is not None and running.status == "True":
         state, message = ("Failing" if running.reason == "Error" else "Running"), running.message
     role = "worker" if worker_of(pod) else "leader"
-    return PodResize(pod.metadata.name, role, pod.spec.node_name, state, message)
+    return PodResize(pod.metadata.name, role, pod.spec.node_name, state, message, resources_of(pod))

@@ -1,21 +1,32 @@
 """A running dashboard: its caches, its views and its web server, put together."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
 
-from kohort.dashboard.access import Caller, OwnRights, ProxyUsers, ReviewedRights, TokenReviewer, own_user
+from kohort.dashboard.access import (
+    Caller,
+    CertificateUsers,
+    OwnRights,
+    ProxyUsers,
+    ReviewedRights,
+    TokenReviewer,
+    own_user,
+)
 from kohort.dashboard.cluster_cache import NEEDED, ClusterCache
 from kohort.dashboard.commands import Commands, Verb
 from kohort.dashboard.html import ROOT
 from kohort.dashboard.live import Broadcast
-from kohort.dashboard.server import Dashboard, LinkLogin, Settings
+from kohort.dashboard.server import Dashboard, LinkLogin, Login, Settings, StreamLoad
+from kohort.dashboard.tls_listener import TlsListener
 from kohort.dashboard.views import Views
 from kohort.kube.client import Client
 from kohort.kube.errors import Forbidden
 from kohort.kube.manager import Manager
 from kohort.kube.shared_stores import SharedStores
+from kohort.kube.tasks import cancel_all
 from kohort.kube.transport import Connection
 from kohort.manager.web_server import Address, listen
 from kohort.objects.meta import PartialObject
@@ -25,6 +36,9 @@ class Running(msgspec.Struct, frozen=True):
     port: int
     link: Callable[[], str]
     """The path that opens a session; empty where users log in with tokens."""
+    paths: Sequence[str] = ()
+    """All that the server answers for, with {parameters}."""
+    stream_load: Callable[[], StreamLoad] = lambda: StreamLoad(0, 0)
 
 
 @asynccontextmanager
@@ -38,39 +52,49 @@ async def running(
     namespaces: tuple[str, ...] = (),
     tokens_of: Connection | None = None,
     proxy: ProxyUsers | None = None,
+    certificates: CertificateUsers | None = None,
+    tls: TlsListener | None = None,
     link_used: Callable[[str], None] = lambda path: None,
 ) -> AsyncIterator[Running]:
-    """`client` reads the cluster. With `tokens_of`, the API server whose tokens users log in with, or with `proxy`,
-    reads are reviewed for each user; otherwise every session acts with the rights of `client`. `namespaces` are those
-    that are shown, all if none are given; `namespace` is shown if the client may not read all. `link_used` gets the
-    path of the next link."""
+    """`client` reads the cluster. With `tokens_of`, the API server whose tokens users log in with, with `proxy` or with
+    `certificates`, reads are reviewed for each user; otherwise every session acts with the rights of `client`.
+    `certificates` alone, or beside `tokens_of`, need `tls`. `namespaces` are those that are shown, all if none are
+    given; `namespace` is shown if the client may not read all. `link_used` gets the path of the next link."""
     confined = namespaces or await readable_namespaces(client, namespace)
     manager = Manager(client, name="dashboard", caches=SharedStores(client, namespaces=confined))
     cache = ClusterCache(manager, confined)
     verbs = frozenset(one.value for one in Verb) if settings.allow_actions else frozenset[str]()
     if proxy is not None:
-        login: LinkLogin | TokenReviewer | ProxyUsers = proxy
-        views = Views(cache, ReviewedRights(client), commands, verbs)
+        login: Login = proxy
     elif tokens_of is not None:
         login = TokenReviewer(client, tokens_of)
-        views = Views(cache, ReviewedRights(client), commands, verbs)
+    elif certificates is not None:
+        login = certificates
     else:
         login = LinkLogin(Caller(await own_user(client), client), lambda: link_used(link()))
-        views = Views(cache, OwnRights(), commands, verbs)
+    rights = OwnRights() if isinstance(login, LinkLogin) else ReviewedRights(client)
+    views = Views(cache, rights, commands, verbs)
 
     def link() -> str:
         return f"{ROOT}/login?key={login.link.key}" if isinstance(login, LinkLogin) else ""
 
     await cache.add_optional()
-    dashboard = Dashboard(views, Broadcast(cache), login, settings, manager.recorder("kohort-dashboard"))
+    recorder = manager.recorder("kohort-dashboard")
+    dashboard = Dashboard(views, Broadcast(cache), login, settings, recorder, certificates)
     async with manager.running():
-        runner, port = await listen(dashboard.application(), address)
+        application = dashboard.application()
+        runner, port = await listen(application, address, tls.context if tls is not None else None)
+        background = [asyncio.create_task(tls.reload_renewed())] if tls is not None else []
+        if runner.server is not None:
+            background.append(asyncio.create_task(dashboard.close_silent(runner.server)))
         try:
-            yield Running(port, link)
+            yield Running(port, link, dashboard.paths(application), dashboard.stream_load)
         finally:
+            await cancel_all(*background)
             await runner.cleanup()
-            if isinstance(login, TokenReviewer | ProxyUsers):
-                await login.close()
+            for one in (login, certificates):
+                if isinstance(one, TokenReviewer | ProxyUsers | CertificateUsers):
+                    await one.close()
 
 
 async def readable_namespaces(client: Client, namespace: str) -> tuple[str, ...]:

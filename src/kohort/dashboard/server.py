@@ -5,9 +5,13 @@ What every request passes, in this order:
 | check | else |
 |---|---|
 | the Host header names this server (DNS rebinding: a foreign name that resolves to a loopback address) | 421 |
-| the address has not sent too many requests | 429 |
 | a session, or a bearer token in a cluster | 401, or the login page |
+| the user has not sent too many requests; without a user, the address has not | 429 |
 | a write: an Origin of this server, and the token of the session | 403 |
+
+Limits are of users and not of addresses, because behind an Ingress all users share one address. Plans and previews cost
+more: they have a limit of their own, those of a user are made one after the other, and only when a page is opened,
+not again whenever something changes.
 
 Responses allow the browser no inline script or style, no frame, no other host (Content-Security-Policy), and are not
 kept in its cache.
@@ -15,16 +19,19 @@ kept in its cache.
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 from importlib import resources
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
+from weakref import WeakValueDictionary
 
 import msgspec
 from aiohttp import web
 
-from kohort.dashboard.access import Caller, ProxyUsers, TokenReviewer, User
+from kohort.dashboard.access import Caller, CertificateUsers, ProxyUsers, TokenReviewer, User
 from kohort.dashboard.badge import svg
 from kohort.dashboard.commands import Refused
 from kohort.dashboard.html import ROOT, Html, path, tag
@@ -34,12 +41,13 @@ from kohort.dashboard.pages.layout import Visitor, message_page, page
 from kohort.dashboard.sessions import COOKIE, OneTimeLink, Session, Sessions
 from kohort.dashboard.sessions import MOST as MOST_SESSIONS
 from kohort.dashboard.view import BadRequest, NoSuchPage, View
-from kohort.dashboard.views import Views
+from kohort.dashboard.views import PATHS, Views
+from kohort.dashboard.workload_kinds import BY_PATH, KINDS, WorkloadKind
 from kohort.kube.errors import ApiError
 from kohort.kube.events import EventRecorder, reference_to
 from kohort.kube.log import Log
 from kohort.kube.ratelimit import TokenBucket
-from kohort.kube.resources import LEADER_WORKER_SETS
+from kohort.objects.meta import PartialObject
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 SECURITY_HEADERS: Final[Mapping[str, str]] = {
@@ -62,9 +70,19 @@ _STATIC: Final[Mapping[str, str]] = {
 }
 REQUESTS_PER_SECOND, REQUESTS_AT_ONCE = 50.0, 200
 LOGINS_PER_SECOND, LOGINS_AT_ONCE = 0.5, 20
-MOST_STREAMS, MOST_STREAMS_OF_SESSION = 256, 24
+PLANS_PER_SECOND, PLANS_AT_ONCE = 1.0, 20
+MOST_STREAMS, MOST_STREAMS_OF_USER = 512, 48
+PIECE_BYTES: Final = 64 << 10
+"""How much of an event is handed to the connection of a browser at once."""
+TAKE_SECONDS: Final = 30.0
+"""In which a browser must take a piece; the connection ends otherwise, and what waits for it is dropped."""
 BODY_BYTES: Final = 1 << 20
+HEAD_SECONDS: Final = 20.0
+"""In which the first request of a connection must have begun; connections cost file descriptors."""
+BODY_SECONDS: Final = 30.0
+"""In which the body of a request must have come."""
 _ADDRESSES: Final = 4096
+_ACTIONS: Final = "/actions/"
 
 _log = Log(module="kohort.dashboard")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -72,18 +90,18 @@ SessionHandler = Callable[[web.Request, Session], Awaitable[web.StreamResponse]]
 
 
 class Limits:
-    """Requests of each address; the table of addresses is bounded."""
+    """Requests of each address or user; the table of them is bounded."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate, self._burst = rate, burst
-        self._buckets: dict[str, TokenBucket] = {}
+        self._buckets: dict[str | User, TokenBucket] = {}
 
-    def allow(self, address: str) -> bool:
-        bucket = self._buckets.get(address)
+    def allow(self, source: str | User) -> bool:
+        bucket = self._buckets.get(source)
         if bucket is None:
             if len(self._buckets) >= _ADDRESSES:
                 self._buckets.clear()
-            bucket = self._buckets[address] = TokenBucket(self._rate, self._burst)
+            bucket = self._buckets[source] = TokenBucket(self._rate, self._burst)
         return bucket.try_take()
 
 
@@ -109,13 +127,21 @@ class LinkLogin:
         return self._caller
 
 
-Login = LinkLogin | TokenReviewer | ProxyUsers
+Login = LinkLogin | TokenReviewer | ProxyUsers | CertificateUsers
 
 
 class Dashboard:
     def __init__(
-        self, views: Views, broadcast: Broadcast, login: Login, settings: Settings, recorder: EventRecorder
+        self,
+        views: Views,
+        broadcast: Broadcast,
+        login: Login,
+        settings: Settings,
+        recorder: EventRecorder,
+        certificates: CertificateUsers | None = None,
     ) -> None:
+        """With `certificates`, users may show a client certificate instead of logging in."""
+        self._certificates = login if isinstance(login, CertificateUsers) else certificates
         self._recorder = recorder
         self._views = views
         self._broadcast = broadcast
@@ -123,10 +149,15 @@ class Dashboard:
         self._settings = settings
         self._sessions = Sessions()
         self._of_users: dict[User, Session] = {}
-        self._streams = 0
+        self._streams: set[EventStream] = set()
+        self._heard: set[web.RequestHandler] = set()
+        """Connections on which a request has begun."""
         self._open: set[asyncio.Task[object]] = set()
         """Requests whose answer is a stream: they end only with the browser, or the server."""
+        self._streams_of: Counter[User] = Counter()
         self._requests = Limits(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE)
+        self._plans = Limits(PLANS_PER_SECOND, PLANS_AT_ONCE)
+        self._turns: WeakValueDictionary[User, asyncio.Lock] = WeakValueDictionary()
         self._logins = Limits(LOGINS_PER_SECOND, LOGINS_AT_ONCE)
         self._static = {name: _read(name) for name in _STATIC}
         self._version = hashlib.sha256(b"".join(self._static.values())).hexdigest()[:12]
@@ -135,37 +166,60 @@ class Dashboard:
         application = web.Application(middlewares=[self._guarded], client_max_size=BODY_BYTES)
         application.on_shutdown.append(self._end_streams)
         routes = application.router
-        routes.add_get("/", self._to_root)
-        routes.add_get(ROOT, self._to_root)
-        routes.add_get(f"{ROOT}/healthz", self._health)
-        routes.add_get(f"{ROOT}/login", self._login_page)
-        routes.add_post(f"{ROOT}/login", self._login_with_token)
+        routes.add_get("/", self._for_anyone(self._to_root))
+        routes.add_get(ROOT, self._for_anyone(self._to_root))
+        routes.add_get(f"{ROOT}/healthz", self._for_anyone(self._health))
+        routes.add_get(f"{ROOT}/login", self._for_anyone(self._login_page))
+        routes.add_post(f"{ROOT}/login", self._for_anyone(self._login_with_token))
         routes.add_post(f"{ROOT}/logout", self._for_users(self._logout))
-        routes.add_get(f"{ROOT}/static/{{name}}", self._static_file)
-        routes.add_get(f"{ROOT}/sets/{{namespace}}/{{name}}/status.svg", self._for_users(self._badge))
-        routes.add_get(f"{ROOT}/sets/{{namespace}}/{{name}}/log-stream", self._for_users(self._logs))
-        routes.add_post(f"{ROOT}/sets/{{namespace}}/{{name}}/actions/{{verb}}", self._for_users(self._act))
+        routes.add_get(f"{ROOT}/static/{{name}}", self._for_anyone(self._static_file))
+        for kind in KINDS.values():
+            workload = f"{ROOT}/{kind.path}/{{namespace}}/{{name}}"
+            routes.add_get(f"{workload}/status.svg", self._for_users(partial(self._badge, kind)))
+            routes.add_get(f"{workload}/log-stream", self._for_users(partial(self._logs, kind)))
+            routes.add_post(f"{workload}/actions/{{verb}}", self._for_users(partial(self._act, kind)))
         routes.add_post(f"{ROOT}/what-if", self._for_users(self._what_if))
         routes.add_get(f"{ROOT}/live", self._for_users(self._live))
         routes.add_get(f"{ROOT}/{{path:.*}}", self._for_users(self._page))
         return application
+
+    @staticmethod
+    def paths(application: web.Application) -> list[str]:
+        """All that the server answers for, with {parameters}; views instead of the route that finds them."""
+        routed = [one.canonical for one in application.router.resources() if "{path}" not in one.canonical]
+        return [*routed, *(f"{ROOT}/{one}" for one in PATHS)]
+
+    def stream_load(self) -> "StreamLoad":
+        return StreamLoad(len(self._streams), sum(one.queued_bytes for one in self._streams))
 
     async def _end_streams(self, application: web.Application) -> None:
         """A stop must not wait for browsers that are open."""
         for task in [*self._open]:
             task.cancel()
 
+    async def close_silent(self, server: web.Server) -> None:
+        """Until cancelled: ends connections that have not sent a request in time. aiohttp itself ends those that are
+        silent after one."""
+        clock = asyncio.get_running_loop().time
+        since: dict[web.RequestHandler, float] = {}
+        while True:
+            await asyncio.sleep(HEAD_SECONDS / 4)
+            self._heard.intersection_update(server.connections)
+            since = {one: since.get(one, clock()) for one in server.connections if one not in self._heard}
+            for connection, first in since.items():
+                if clock() - first > HEAD_SECONDS and connection.transport is not None:
+                    connection.transport.abort()
+
     # What every request passes
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self._heard.add(request.protocol)
         try:
             if not self._is_own_host(request.host):
                 response: web.StreamResponse = self._message(
                     421, "Unknown host", f"This server does not answer for {request.host!r}; see --allowed-host."
                 )
-            elif not self._requests.allow(request.remote or ""):
-                response = self._message(429, "Too many requests", "Wait a moment and try again.")
             else:
                 response = await handler(request)
         except web.HTTPException as problem:
@@ -173,6 +227,11 @@ class Dashboard:
         except ApiError as problem:
             _log.warning("request failed", path=request.path, problem=problem.message)
             response = self._error(request, 502, f"the API server answered: {problem.message}")
+        except ConnectionError:
+            raise  # The browser has left.
+        except Exception:  # A fault of the dashboard: its answer has the same headers as every other.
+            _log.exception("request failed", path=request.path)
+            response = self._error(request, 500, "the dashboard has failed here; its log says why")
         for name, value in SECURITY_HEADERS.items():
             if not response.prepared:
                 response.headers.setdefault(name, value)
@@ -182,11 +241,33 @@ class Dashboard:
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         return name.lower() in self._settings.hosts
 
+    def _for_anyone(self, handler: Handler) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if not self._requests.allow(request.remote or ""):
+                raise web.HTTPTooManyRequests(reason="too many requests: wait a moment and try again")
+            return await handler(request)
+
+        return handle
+
+    @asynccontextmanager
+    async def _plan(self, session: Session) -> AsyncIterator[None]:
+        """What is done inside plays the future of sets through: for each user one after the other."""
+        user = session.caller.user
+        if not self._plans.allow(user):
+            raise web.HTTPTooManyRequests(reason="too many plans at once: wait a moment and try again")
+        turn = self._turns.get(user)
+        if turn is None:
+            turn = self._turns[user] = asyncio.Lock()
+        async with turn:
+            yield
+
     def _for_users(self, handler: SessionHandler) -> Handler:
         """The handler for requests that belong to a session."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             session = await self._session(request)
+            if not self._requests.allow(session.caller.user if session is not None else request.remote or ""):
+                raise web.HTTPTooManyRequests(reason="too many requests: wait a moment and try again")
             if session is None:
                 if _wants_page(request):
                     return _redirect(f"{ROOT}/login")
@@ -198,14 +279,23 @@ class Dashboard:
         return handle
 
     async def _session(self, request: web.Request) -> Session | None:
+        if self._certificates is not None:
+            connection = request.get_extra_info("ssl_object")
+            user = self._certificates.user(request.get_extra_info("peercert"), connection)
+            if user is not None:
+                return self._session_of(await self._certificates.caller(user), self._certificates.csrf(user))
+        if isinstance(self._login, CertificateUsers):
+            return None
         if isinstance(self._login, ProxyUsers):
-            caller = self._login.caller(request.headers)
-            return self._session_of(caller, self._login.csrf(caller.user)) if caller is not None else None
+            user = self._login.user(request.headers)
+            return self._session_of(await self._login.caller(user), self._login.csrf(user)) if user else None
         session = self._sessions.find(request.cookies.get(COOKIE, ""))
         if isinstance(self._login, LinkLogin):
             return session
         if session is not None:
-            if await self._login.caller(session.token) is not None:
+            caller = await self._login.caller(session.token)
+            if caller is not None:
+                session.caller = caller
                 return session
             self._sessions.end(session)
             return None
@@ -218,7 +308,7 @@ class Dashboard:
         return Session("", "", caller, token.strip()) if caller is not None else None
 
     def _session_of(self, caller: Caller, csrf: str) -> Session:
-        """Of a user whom a proxy names with each request: without a cookie."""
+        """Of a user whom a proxy or a certificate names with each request: without a cookie."""
         known = self._of_users.get(caller.user)
         if known is None:
             if len(self._of_users) >= MOST_SESSIONS:
@@ -232,7 +322,7 @@ class Dashboard:
             raise web.HTTPForbidden(reason="the request comes from another site")
         if not session.id:
             return  # A bearer token in a header is never sent by a browser on its own.
-        given = request.headers.get("X-CSRF-Token") or str((await request.post()).get("csrf", ""))
+        given = request.headers.get("X-CSRF-Token") or str((await _form(request)).get("csrf", ""))
         if not session.accepts(given):
             raise web.HTTPForbidden(reason="the form has expired: load the page again")
 
@@ -253,6 +343,8 @@ class Dashboard:
             return self._begin(self._sessions.begin(caller))
         if isinstance(self._login, ProxyUsers):
             return self._message(401, "Log in", "Open the dashboard through the proxy that signs users in.")
+        if isinstance(self._login, CertificateUsers):
+            return self._message(401, "Log in", _CERTIFICATE_TEXT)
         return self._html(message_page("Log in", _TOKEN_TEXT, self._version, _token_form()), 200)
 
     async def _login_with_token(self, request: web.Request) -> web.StreamResponse:
@@ -263,7 +355,7 @@ class Dashboard:
         origin = request.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != request.host:
             raise web.HTTPForbidden(reason="the request comes from another site")
-        token = str((await request.post()).get("token", "")).strip()
+        token = str((await _form(request)).get("token", "")).strip()
         caller = await self._login.caller(token) if token else None
         if caller is None:
             form = _token_form()
@@ -298,23 +390,26 @@ class Dashboard:
         return web.Response(body=self._static[name], content_type=_STATIC[name], charset="utf-8", headers=headers)
 
     async def _page(self, request: web.Request, session: Session) -> web.StreamResponse:
-        with _http_errors():
-            view = await self._view(session, request.match_info["path"], request.query)
+        async with self._plan(session) if _ACTIONS in request.path else nullcontext():
+            with _http_errors():
+                view = await self._view(session, request.rel_url.raw_path, request.query)
         return self._shown(request, session, view)
 
     def _shown(self, request: web.Request, session: Session, view: View) -> web.Response:
         if not _wants_page(request):
             return web.Response(body=msgspec.json.encode(view.model), content_type="application/json")
         notice, session.notice = session.notice, ""
-        visitor = Visitor(session.caller.user.name, session.csrf, self._settings.allow_actions, notice)
+        logs_out = session.id in self._sessions
+        visitor = Visitor(session.caller.user.name, session.csrf, self._settings.allow_actions, notice, logs_out)
         return self._html(page(view, visitor, request.path_qs, page_digest(view), self._version), 200)
 
-    async def _act(self, request: web.Request, session: Session) -> web.StreamResponse:
+    async def _act(self, kind: WorkloadKind, request: web.Request, session: Session) -> web.StreamResponse:
         namespace, name, verb = (request.match_info[one] for one in ("namespace", "name", "verb"))
-        given = {key: str(value) for key, value in (await request.post()).items()}
-        with _http_errors():
-            done = await self._views.act(session.caller, namespace, name, verb, given)
-        about = reference_to(LEADER_WORKER_SETS, done.snapshot.group_set)
+        given = {key: str(value) for key, value in (await _form(request)).items()}
+        async with self._plan(session):
+            with _http_errors():
+                done = await self._views.act(session.caller, kind, namespace, name, verb, given)
+        about = reference_to(kind.resource, PartialObject(metadata=done.subject.metadata))
         user = session.caller.user.name or "a user without a name"
         message = f"{user} ran {done.command} on the dashboard"
         self._recorder.event(about, "Normal", f"Dashboard{verb.capitalize()}", message, action=verb.capitalize())
@@ -323,36 +418,42 @@ class Dashboard:
             body = {"command": done.command, "message": done.words}
             return web.Response(body=msgspec.json.encode(body), content_type="application/json")
         session.notice = done.words
-        release = "/release" if done.snapshot.rollout is not None else ""
-        return _redirect(path("sets", namespace, name) + release)
+        return _redirect(path(kind.path, namespace, name, *done.shown_on))
 
     async def _what_if(self, request: web.Request, session: Session) -> web.StreamResponse:
-        given = await request.post()
+        given = await _form(request)
         namespace, manifest = (str(given.get(one, "")) for one in ("namespace", "manifest"))
-        with _http_errors():
-            view = await self._views.what_if(session.caller, namespace.strip(), manifest, session.csrf)
+        async with self._plan(session):
+            with _http_errors():
+                view = await self._views.what_if(session.caller, namespace.strip(), manifest, session.csrf)
         return self._shown(request, session, view)
 
-    async def _badge(self, request: web.Request, session: Session) -> web.StreamResponse:
+    async def _badge(self, kind: WorkloadKind, request: web.Request, session: Session) -> web.StreamResponse:
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
         with _http_errors():
-            found = await self._views.badge(session.caller, request.match_info["namespace"], request.match_info["name"])
+            found = await self._views.badge(session.caller, kind, namespace, name)
         if "application/json" in request.headers.get("Accept", ""):
             return web.Response(body=msgspec.json.encode(found), content_type="application/json")
         return web.Response(text=svg(found), content_type="image/svg+xml", charset="utf-8")
 
-    async def _view(self, session: Session, path: str, query: Mapping[str, str]) -> View:
-        return await self._views.find(session.caller, path.split("/"), query, session.csrf)
+    async def _view(self, session: Session, raw_path: str, query: Mapping[str, str]) -> View:
+        """Parts are decoded after they are told apart: an encoded slash begins no new part."""
+        parts = [unquote(one) for one in raw_path.removeprefix(f"{ROOT}/").split("/")]
+        return await self._views.find(session.caller, parts, query, session.csrf)
 
     async def _live(self, request: web.Request, session: Session) -> web.StreamResponse:
         address = urlsplit(request.query.get("view", ""))
         if not address.path.startswith(f"{ROOT}/"):
             raise web.HTTPBadRequest(reason="view: must be a path of the dashboard")
-        wanted, query = address.path.removeprefix(f"{ROOT}/"), dict(parse_qsl(address.query))
+        if _ACTIONS in unquote(address.path):
+            raise web.HTTPBadRequest(reason="view: a preview has no live updates")
+        query = dict(parse_qsl(address.query))
 
         async def make() -> View:
-            if await self._session(request) is None:
+            current = await self._session(request)
+            if current is None:
                 raise NoSuchPage("the session has ended")
-            return await self._view(session, unquote(wanted), query)
+            return await self._view(current, address.path, query)
 
         changes = self._broadcast.open()
         try:
@@ -367,10 +468,10 @@ class Dashboard:
         finally:
             self._broadcast.close(changes)
 
-    async def _logs(self, request: web.Request, session: Session) -> web.StreamResponse:
+    async def _logs(self, kind: WorkloadKind, request: web.Request, session: Session) -> web.StreamResponse:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         with _http_errors():
-            found = self._views.logs(await self._views.snapshot(session.caller, namespace, name), request.query)
+            found = self._views.logs(await self._views.subject(session.caller, kind, namespace, name), request.query)
         stream = EventStream(request)
         async with self._streaming(stream, session) as send:
             async for lines in merged_lines(session.caller.client, namespace, found.pods, found.container):
@@ -381,10 +482,11 @@ class Dashboard:
     @asynccontextmanager
     async def _streaming(self, stream: "EventStream", session: Session) -> AsyncIterator["EventStream"]:
         """A browser that leaves ends the body."""
-        if self._streams >= MOST_STREAMS or session.streams >= MOST_STREAMS_OF_SESSION:
+        user = session.caller.user
+        if len(self._streams) >= MOST_STREAMS or self._streams_of[user] >= MOST_STREAMS_OF_USER:
             raise web.HTTPServiceUnavailable(reason="too many pages are open: close some")
-        self._streams += 1
-        session.streams += 1
+        self._streams.add(stream)
+        self._streams_of[user] += 1
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
@@ -395,8 +497,9 @@ class Dashboard:
             pass  # The browser has left.
         finally:
             self._open.discard(task)
-            self._streams -= 1
-            session.streams -= 1
+            self._streams.discard(stream)
+            self._streams_of[user] -= 1
+            self._streams_of = +self._streams_of
 
     # Answers
 
@@ -409,8 +512,9 @@ class Dashboard:
     def _error(self, request: web.Request, status: int, reason: str) -> web.Response:
         if _wants_page(request):
             title = {404: "Not found", 403: "Not allowed", 429: "Too many requests"}.get(status, "This did not work")
-            back = tag("p", tag("a", "Back to the fleet", href=f"{ROOT}/"))
-            return self._html(message_page(title, f"{reason}.", self._version, back), status)
+            text = f"{reason[:1].upper()}{reason[1:]}."
+            page_of_error = message_page(title, text, self._version, _way_back(request.path), navigates=True)
+            return self._html(page_of_error, status)
         return web.Response(
             body=msgspec.json.encode({"status": status, "message": reason}),
             status=status,
@@ -418,9 +522,20 @@ class Dashboard:
         )
 
 
+class StreamLoad(msgspec.Struct, frozen=True):
+    """What open pages cost."""
+
+    streams: int
+    queued_bytes: int
+    """That browsers have not taken yet."""
+
+
 class EventStream:
+    """Server-sent events to one browser. The next event is made when the last one was taken, so at most one waits."""
+
     def __init__(self, request: web.Request) -> None:
         self._request = request
+        self._waiting = 0
         self.response = web.StreamResponse(headers={**SECURITY_HEADERS, "Content-Type": "text/event-stream"})
 
     async def begin(self) -> None:
@@ -429,10 +544,35 @@ class EventStream:
 
     async def __call__(self, event: str, items: Sequence[object]) -> None:
         """An event with these items; without any, a comment that shows life."""
-        if items:
-            await self.response.write(f"event: {event}\ndata: ".encode() + msgspec.json.encode(items) + b"\n\n")
-        else:
-            await self.response.write(b":\n\n")
+        text = f"event: {event}\ndata: ".encode() + msgspec.json.encode(items) + b"\n\n" if items else b":\n\n"
+        try:
+            for start in range(0, len(text), PIECE_BYTES):
+                self._waiting = len(text) - start
+                async with asyncio.timeout(TAKE_SECONDS):
+                    await self.response.write(text[start : start + PIECE_BYTES])
+        except TimeoutError:
+            transport = self._request.transport
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+            raise ConnectionResetError("the browser takes nothing") from None
+        finally:
+            self._waiting = 0
+
+    @property
+    def queued_bytes(self) -> int:
+        transport = self._request.transport
+        return self._waiting + (
+            transport.get_write_buffer_size() if isinstance(transport, asyncio.WriteTransport) else 0
+        )
+
+
+async def _form(request: web.Request) -> "Mapping[str, object]":
+    """The fields of a form, which must come in time."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.post()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(reason=f"the body has not come within {BODY_SECONDS:g} s") from None
 
 
 @contextmanager
@@ -447,9 +587,27 @@ def _http_errors() -> Iterator[None]:
         raise web.HTTPConflict(reason=_one_line(problem)) from problem
 
 
+def _way_back(address: str) -> Html:
+    """From an error: to the workload that the address is below of, or to the fleet.
+
+    >>> _way_back("/dashboard/sets/default/llm/actions/scale")
+    '<p><a href="/dashboard/sets/default/llm">Back to llm</a></p>'
+    >>> _way_back("/dashboard/sets/default/llm")
+    '<p><a href="/dashboard/">Back to the fleet</a></p>'
+    """
+    match address.removeprefix(f"{ROOT}/").split("/"):
+        case [kind, namespace, name, _, *_] if kind in BY_PATH:
+            return tag("p", tag("a", f"Back to {name}", href=path(kind, namespace, name)))
+    return tag("p", tag("a", "Back to the fleet", href=f"{ROOT}/"))
+
+
 _TOKEN_TEXT: Final = (
     "Enter a bearer token of this cluster. The dashboard shows what this user may read and does nothing that this user "
     "may not do. For a service account: kubectl create token NAME."
+)
+_CERTIFICATE_TEXT: Final = (
+    "Users of this dashboard show a client certificate of the cluster; this browser showed none that is valid now. "
+    "Import yours, with its key, into the browser, and load the page again."
 )
 
 

@@ -6,35 +6,42 @@ from typing import Final
 
 import msgspec
 
+from kohort.dashboard.cause_errors import ShownCause, shown_causes
 from kohort.dashboard.container_amounts import ContainerAmounts, container_amounts
+from kohort.dashboard.fleet import images_of
 from kohort.groups.failure_evidence import GroupFailure
+from kohort.groups.leaderworkerset import KIND
 from kohort.inspection import history
-from kohort.inspection.cause import Cause, CauseKind, documents
+from kohort.inspection.cause import documents
 from kohort.inspection.container_causes import restarts
 from kohort.inspection.history import Entry
-from kohort.inspection.progress import Progress, progress_of
+from kohort.inspection.progress import Progress
+from kohort.inspection.release import Release, stopping_analysis
 from kohort.inspection.served_revisions import Version
 from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import SetTree, age, tree_of
+from kohort.inspection.workload import STATEFUL_SET, Workload
+from kohort.inspection.workload_views import WorkloadTree, causes_of_subject, progress_of_subject, tree_of_workload
 from kohort.objects.core import Event
 from kohort.objects.json_types import JsonObject
 from kohort.rules.group_identity import parse_index
 
 MOST_EVENTS: Final = 200
+MOST_PODS_AT_ONCE: Final = 480
+"""Of the groups that one page draws; a browser needs a second for some thousands."""
 _KINDS_OF_A_SET: Final = (
     "LeaderWorkerSet",
     "StatefulSet",
     "Pod",
     "Service",
     "PersistentVolumeClaim",
-    "Rollout",
-    "BatchRelease",
 )
+_KINDS_OF_A_RELEASE: Final = ("Rollout", "BatchRelease")
 
 
 class SetHead(msgspec.Struct, frozen=True, rename="camel"):
-    """What stands above every page of a set."""
+    """What stands above every page of a set, or of another workload: that one has pods where a set has groups."""
 
     namespace: str
     name: str
@@ -54,6 +61,20 @@ class SetHead(msgspec.Struct, frozen=True, rename="camel"):
     failing: bool
     """It has a cause that time alone does not end."""
     age_seconds: int
+    kind: str = KIND
+    release: Release | None = None
+    """The release that is under way."""
+    stopped: bool = False
+    """Its analysis is why the release does not go on."""
+
+    @property
+    def grouped(self) -> bool:
+        return self.kind == KIND
+
+    @property
+    def noun(self) -> str:
+        """What is counted."""
+        return "group" if self.grouped else "pod"
 
 
 class SetPage(msgspec.Struct, frozen=True, rename="camel"):
@@ -64,44 +85,90 @@ class SetPage(msgspec.Struct, frozen=True, rename="camel"):
     restarted: Sequence[str]
     """Containers that restarted lately."""
     resources: Sequence[ContainerAmounts]
+    page: int = 1
+    """Which groups the page draws, if they are too many for one: `per_page` of them. The model has all groups."""
+    pages: int = 1
+    per_page: int = 0
 
 
-def head_of(snapshot: Snapshot, now: datetime) -> SetHead:
-    group_set, progress = snapshot.group_set, progress_of(snapshot, now)
-    tree = tree_of(snapshot, now)
+def head_of(subject: Snapshot | Workload, now: datetime) -> SetHead:
+    metadata, progress = subject.metadata, progress_of_subject(subject, now)
+    group_set = subject.group_set if isinstance(subject, Snapshot) else None
     return SetHead(
-        namespace=group_set.metadata.namespace,
-        name=snapshot.name,
+        namespace=metadata.namespace,
+        name=subject.name,
         state=progress.state,
         wanted=progress.wanted,
         ready=progress.ready,
         updated=progress.updated,
         surge=progress.surge,
-        size=group_set.template.size,
+        size=group_set.template.size if group_set is not None else 1,
         revision=progress.revision,
-        revision_key=snapshot.update_key,
-        images=tree.images,
+        revision_key=subject.update_key,
+        images=images_of(subject),
         paused=progress.paused,
         done=progress.done,
-        releasing=snapshot.rollout is not None,
-        resizing=group_set.status.resize is not None,
-        failing=not progress.done and _fails(causes(snapshot)),
-        age_seconds=age(group_set.metadata.creation_timestamp, now),
+        releasing=subject.rollout is not None,
+        resizing=group_set is not None and group_set.status.resize is not None,
+        failing=not progress.done and _fails(subject, now),
+        age_seconds=age(metadata.creation_timestamp, now),
+        kind=subject.kind,
+        release=progress.release,
+        stopped=_stopped(subject, progress.release),
     )
 
 
-def set_page(snapshot: Snapshot, now: datetime) -> tuple[SetPage, list[Cause]]:
+def _stopped(subject: Snapshot | Workload, release: Release | None) -> bool:
+    return release is not None and subject.rollout is not None and stopping_analysis(subject.rollout) is not None
+
+
+def groups_at_once(size: int) -> int:
+    """
+    >>> groups_at_once(16), groups_at_once(1000)
+    (30, 1)
+    """
+    return max(1, MOST_PODS_AT_ONCE // max(1, size))
+
+
+def set_page(snapshot: Snapshot, now: datetime, number: int = 1) -> tuple[SetPage, list[ShownCause]]:
     """The model, and the causes with their commands as data."""
     found = causes(snapshot)
     contexts = [snapshot.pod_context, *([snapshot.canary.pod_context] if snapshot.canary is not None else [])]
+    tree, per_page = tree_of(snapshot, now), groups_at_once(snapshot.group_set.template.size)
+    drawn = max(len(one.groups) for one in (tree, tree.canary) if one is not None)
+    pages = max(1, -(-drawn // per_page))
     page = SetPage(
         set=head_of(snapshot, now),
-        groups=tree_of(snapshot, now),
+        groups=tree,
         causes=documents(found),
         restarted=[text for one in contexts for text in restarts(one, now)],
         resources=container_amounts(snapshot),
+        page=max(1, min(number, pages)),
+        pages=pages,
+        per_page=per_page,
     )
-    return page, found
+    return page, shown_causes(found, snapshot, now)
+
+
+class WorkloadPage(msgspec.Struct, frozen=True, rename="camel"):
+    """The first page of a workload without groups."""
+
+    set: SetHead
+    pods: WorkloadTree
+    causes: Sequence[JsonObject]
+    restarted: Sequence[str]
+
+
+def workload_page(workload: Workload, now: datetime) -> tuple[WorkloadPage, list[ShownCause]]:
+    found = causes_of_subject(workload)
+    contexts = [workload.pod_context, *([workload.canary.pod_context] if workload.canary is not None else [])]
+    page = WorkloadPage(
+        set=head_of(workload, now),
+        pods=tree_of_workload(workload, now),
+        causes=documents(found),
+        restarted=[text for one in contexts for text in restarts(one, now)],
+    )
+    return page, shown_causes(found, workload, now)
 
 
 class HistoryPage(msgspec.Struct, frozen=True, rename="camel"):
@@ -114,21 +181,23 @@ class HistoryPage(msgspec.Struct, frozen=True, rename="camel"):
     difference: Sequence[str]
 
 
-def history_page(snapshot: Snapshot, now: datetime, before: int | None, after: int | None) -> HistoryPage:
+def history_page(subject: Snapshot | Workload, now: datetime, before: int | None, after: int | None) -> HistoryPage:
     """Compares two revisions: those named, or the current one with the one before it. Raises NoSuchRevision."""
-    entries = history.entries(snapshot, now)
+    entries = history.entries(subject, now)
     lines: list[str] = []
     old = new = 0
-    if len(entries) > 1 or before is not None:
-        later = history.current(snapshot) if after is None else history.chosen(snapshot, after)
-        earlier = _version_before(snapshot, later.number) if before is None else history.chosen(snapshot, before)
+    held = not subject.update_key and before is None and after is None
+    """A release holds the wanted version back, so it is not kept yet."""
+    if (len(entries) > 1 or before is not None) and not held:
+        later = history.current(subject) if after is None else history.chosen(subject, after)
+        earlier = _version_before(subject, later.number) if before is None else history.chosen(subject, before)
         old, new = earlier.number, later.number
         lines = history.difference(earlier, later)
-    return HistoryPage(head_of(snapshot, now), entries[::-1], old, new, lines)
+    return HistoryPage(head_of(subject, now), entries[::-1], old, new, lines)
 
 
-def _version_before(snapshot: Snapshot, number: int) -> Version:
-    ordered = history.in_order(snapshot.versions)
+def _version_before(subject: Snapshot | Workload, number: int) -> Version:
+    ordered = history.in_order(subject.versions)
     older = [one for one in ordered if one.number < number]
     return older[-1] if older else ordered[-1]
 
@@ -150,12 +219,14 @@ class EventsPage(msgspec.Struct, frozen=True, rename="camel"):
     events: Sequence[TimelineEntry]
     """Newest first."""
     left_off: int
+    allowed: bool = True
+    """The user may list events of the namespace."""
 
 
-def events_page(snapshot: Snapshot, events: Sequence[Event], now: datetime) -> EventsPage:
-    names = [snapshot.name, *([snapshot.canary.name] if snapshot.canary is not None else [])]
-    names += [snapshot.rollout.metadata.name] if snapshot.rollout is not None else []
-    ours = [one for one in events if any(_belongs(one, name) for name in names)]
+def events_page(
+    subject: Snapshot | Workload, events: Sequence[Event], now: datetime, *, allowed: bool = True
+) -> EventsPage:
+    ours = [one for one in events if _is_about(one, subject)]
     ours.sort(key=_when, reverse=True)
     shown = [
         TimelineEntry(
@@ -171,7 +242,30 @@ def events_page(snapshot: Snapshot, events: Sequence[Event], now: datetime) -> E
         )
         for one in ours[:MOST_EVENTS]
     ]
-    return EventsPage(head_of(snapshot, now), shown, len(ours) - len(shown))
+    return EventsPage(head_of(subject, now), shown, len(ours) - len(shown), allowed)
+
+
+def _is_about(event: Event, subject: Snapshot | Workload) -> bool:
+    rollout, about = subject.rollout, event.involved_object
+    if rollout is not None and about.kind in _KINDS_OF_A_RELEASE and about.name == rollout.metadata.name:
+        return True
+    carriers = [subject, *([subject.canary] if subject.canary is not None else [])]
+    return any(_is_of(event, one) if isinstance(one, Workload) else _belongs(event, one.name) for one in carriers)
+
+
+def _is_of(event: Event, workload: Workload) -> bool:
+    """The workload itself, its ReplicaSets and its pods, also those that are gone: their names begin with its own."""
+    about = event.involved_object
+    if about.kind == workload.kind:
+        return about.name == workload.name
+    if workload.kind == STATEFUL_SET:
+        return about.kind in ("Pod", "PersistentVolumeClaim") and _belongs(event, workload.name)
+    sets = {one.metadata.name for one in workload.replica_sets}
+    return (
+        about.name in sets
+        if about.kind == "ReplicaSet"
+        else (about.kind == "Pod" and about.name.rpartition("-")[0] in sets)
+    )
 
 
 def _when(event: Event) -> str:
@@ -203,10 +297,14 @@ class FailuresPage(msgspec.Struct, frozen=True, rename="camel"):
     """Failures are kept: the set has a restartBudget."""
     failures: Sequence[GroupFailure]
     """Newest first."""
+    allowed: bool = True
+    """The user may read the ConfigMap that they are kept in."""
 
 
-def failures_page(snapshot: Snapshot, found: Sequence[GroupFailure], now: datetime) -> FailuresPage:
-    return FailuresPage(head_of(snapshot, now), bool(snapshot.group_set.template.restart_budget), found)
+def failures_page(
+    snapshot: Snapshot, found: Sequence[GroupFailure], now: datetime, *, allowed: bool = True
+) -> FailuresPage:
+    return FailuresPage(head_of(snapshot, now), bool(snapshot.group_set.template.restart_budget), found, allowed)
 
 
 class LogsPage(msgspec.Struct, frozen=True, rename="camel"):
@@ -218,14 +316,22 @@ class LogsPage(msgspec.Struct, frozen=True, rename="camel"):
     container: str
 
 
-def logs_page(snapshot: Snapshot, now: datetime, group: int | None, container: str) -> LogsPage:
-    tree = tree_of(snapshot, now)
-    pods = [pod for each in tree.groups if group is None or each.index == group for pod in each.pods]
-    containers = dict.fromkeys(one.name for pod in snapshot.pods for one in pod.spec.main_containers)
+def logs_page(subject: Snapshot | Workload, now: datetime, group: int | None, container: str) -> LogsPage:
+    containers = dict.fromkeys(one.name for pod in subject.pods for one in pod.spec.main_containers)
+    if isinstance(subject, Workload):
+        groups: list[int] = []
+        carriers = [subject, *([subject.canary] if subject.canary is not None else [])]
+        pods = [pod.metadata.name for one in carriers for pod in one.pods]
+    else:
+        tree = tree_of(subject, now)
+        groups = [one.index for one in tree.groups]
+        pods = [pod.name for each in tree.groups if group is None or each.index == group for pod in each.pods]
+        if tree.canary is not None and group is None:
+            pods = [*(pod.name for each in tree.canary.groups for pod in each.pods), *pods]
     return LogsPage(
-        set=head_of(snapshot, now),
-        groups=[one.index for one in tree.groups],
-        pods=[one.name for one in pods],
+        set=head_of(subject, now),
+        groups=groups,
+        pods=pods,
         containers=list(containers),
         group=group,
         container=container,
@@ -238,15 +344,15 @@ class Badge(msgspec.Struct, frozen=True, rename="camel"):
     tone: str
 
 
-def badge_of(snapshot: Snapshot, progress: Progress) -> Badge:
-    """For a picture that shows the state of a set elsewhere."""
+def badge_of(subject: Snapshot | Workload, progress: Progress, now: datetime) -> Badge:
+    """For a picture that shows the state of a workload elsewhere."""
     message = f"{progress.ready}/{progress.wanted} {progress.state.lower()}"
     release = progress.release
     if release is not None and release.step:
         message += f", step {release.step}/{release.steps}"
-    failing = not progress.done and _fails(causes(snapshot))
-    return Badge(snapshot.name, message, "bad" if failing else "ok" if progress.done else "busy")
+    failing = not progress.done and _fails(subject, now)
+    return Badge(subject.name, message, "bad" if failing else "ok" if progress.done else "busy")
 
 
-def _fails(found: Sequence[Cause]) -> bool:
-    return any(one.kind not in (CauseKind.WAITING, CauseKind.ROLLOUT) for one in found)
+def _fails(subject: Snapshot | Workload, now: datetime) -> bool:
+    return any(one.error for one in shown_causes(causes_of_subject(subject), subject, now))

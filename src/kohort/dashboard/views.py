@@ -11,6 +11,8 @@
 | /sets/NAMESPACE/NAME/resize | the resize in place that is under way |
 | /sets/NAMESPACE/NAME/failures | failures of its groups, with what was kept of them |
 | /sets/NAMESPACE/NAME/actions/VERB | the preview of an action |
+| /deployments/NAMESPACE/NAME | a Deployment that a Rollout names; below it `PAGES_WITHOUT_GROUPS` |
+| /statefulsets/NAMESPACE/NAME | the same of a StatefulSet |
 | /nodes | nodes by topology, with groups and free accelerators |
 | /nodes/NAME/drain | what a drain of a node would take |
 | /what-if | a form for a manifest; `?set=NAMESPACE/NAME` begins with a set |
@@ -22,13 +24,13 @@ from typing import Final, NamedTuple
 
 from kohort.dashboard import fleet, set_page
 from kohort.dashboard.access import Caller, Rights
-from kohort.dashboard.action_page import preview, read_request, state_of
+from kohort.dashboard.action_page import action_form, preview, read_request, state_of
 from kohort.dashboard.cluster_cache import ClusterCache
-from kohort.dashboard.commands import Commands, Refused
+from kohort.dashboard.commands import PARAMETERS, VERBS_WITHOUT_GROUPS, ActionRequest, Commands, Refused, Verb
 from kohort.dashboard.fleet import FleetFilter, FleetRow
 from kohort.dashboard.log_stream import MOST_PODS
 from kohort.dashboard.nodes_page import PodRequests, nodes_page
-from kohort.dashboard.pages.action import action_sections
+from kohort.dashboard.pages.action import action_sections, form_sections
 from kohort.dashboard.pages.drain import drain_sections
 from kohort.dashboard.pages.fleet import fleet_sections
 from kohort.dashboard.pages.nodes import nodes_sections
@@ -40,6 +42,7 @@ from kohort.dashboard.pages.set import (
     history_sections,
     logs_sections,
     set_sections,
+    workload_sections,
 )
 from kohort.dashboard.pages.what_if import what_if_sections
 from kohort.dashboard.release_page import release_page
@@ -47,28 +50,72 @@ from kohort.dashboard.resize_page import resize_page
 from kohort.dashboard.set_page import Badge, LogsPage
 from kohort.dashboard.view import BadRequest, NoSuchPage, View
 from kohort.dashboard.what_if_page import MOST_CHARACTERS, WhatIfPage, manifest_of, what_if_page
+from kohort.dashboard.workload_kinds import BY_PATH, GROUP_SETS, KINDS, OTHERS, WorkloadKind
 from kohort.groups.caches import owned_by, sets_of
 from kohort.groups.failure_evidence import KEY, decoded
 from kohort.groups.failure_recorder import config_map_name
-from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.node_loss import not_ready_since
 from kohort.inspection.drain_forecast import forecast_drain
 from kohort.inspection.history import NoSuchRevision
-from kohort.inspection.progress import progress_of
+from kohort.inspection.node_bound_claims import claims_bound_to_node
 from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.workload import Workload
+from kohort.inspection.workload_views import progress_of_subject
 from kohort.kube import clock
-from kohort.kube.errors import Forbidden, NotFound
-from kohort.kube.resources import ANALYSIS_RUNS, CONFIG_MAPS, EVENTS, NODES, PODS, Key, Resource
-from kohort.objects.core import ConfigMap, Event, Node, Pod
+from kohort.kube.errors import Forbidden
+from kohort.kube.resources import (
+    ANALYSIS_RUNS,
+    CONFIG_MAPS,
+    EVENTS,
+    LEADER_WORKER_SETS,
+    NODES,
+    PODS,
+    ROLLOUTS,
+    Key,
+    Resource,
+)
+from kohort.objects.core import ConfigMap, Event, Node, PersistentVolumeClaim, Pod
 from kohort.rules.group_identity import parse_index
 
+PAGES_WITHOUT_GROUPS: Final = ("", "/history", "/events", "/logs", "/release", "/actions/{verb}")
+PATHS: Final = (
+    "",
+    "sets/{namespace}/{name}",
+    "sets/{namespace}/{name}/history",
+    "sets/{namespace}/{name}/events",
+    "sets/{namespace}/{name}/logs",
+    "sets/{namespace}/{name}/release",
+    "sets/{namespace}/{name}/resize",
+    "sets/{namespace}/{name}/failures",
+    "sets/{namespace}/{name}/actions/{verb}",
+    *(f"{one.path}/{{namespace}}/{{name}}{page}" for one in OTHERS for page in PAGES_WITHOUT_GROUPS),
+    "nodes",
+    "nodes/{node}/drain",
+    "what-if",
+)
+"""All views; what is not listed here is not shown."""
 NO_VERBS: Final[Collection[str]] = frozenset()
 _Rows = dict[frozenset[Resource], FleetRow]
 
 
 class ActionResult(NamedTuple):
-    command: str
+    request: ActionRequest
     words: str
-    snapshot: Snapshot
+    subject: Snapshot | Workload
+    """As it was before."""
+
+    @property
+    def command(self) -> str:
+        return self.request.text
+
+    @property
+    def shown_on(self) -> tuple[str, ...]:
+        """The page of the set that shows what follows."""
+        found = self.subject
+        resizing = isinstance(found, Snapshot) and found.group_set.status.resize is not None
+        if self.request.verb is Verb.RESIZE or (self.request.verb is Verb.RETRY and resizing):
+            return ("resize",)
+        return ("release",) if found.rollout is not None and self.request.verb is not Verb.SCALE else ()
 
 
 class Views:
@@ -90,28 +137,31 @@ class Views:
 
     async def find(self, caller: Caller, path: Sequence[str], query: Mapping[str, str], csrf: str = "") -> View:
         """`csrf` goes into the forms of the page. Raises NoSuchPage or BadRequest."""
+        if not any(_fits(path, one) for one in PATHS):
+            raise NoSuchPage(f"there is no page {'/'.join(path)}")
         match list(path):
             case [""]:
                 return await self._fleet(caller, query)
-            case ["sets", namespace, name]:
-                return self._set(await self.snapshot(caller, namespace, name))
-            case ["sets", namespace, name, "history"]:
-                return self._history(await self.snapshot(caller, namespace, name), query)
-            case ["sets", namespace, name, "events"]:
-                return await self._events(caller, await self.snapshot(caller, namespace, name))
-            case ["sets", namespace, name, "logs"]:
-                found = await self.snapshot(caller, namespace, name)
-                page = self.logs(found, query)
+            case [kind, namespace, name] if kind in BY_PATH:
+                return self._overview(await self.subject(caller, BY_PATH[kind], namespace, name), query)
+            case [kind, namespace, name, "history"] if kind in BY_PATH:
+                return self._history(await self.subject(caller, BY_PATH[kind], namespace, name), query)
+            case [kind, namespace, name, "events"] if kind in BY_PATH:
+                return await self._events(caller, await self.subject(caller, BY_PATH[kind], namespace, name))
+            case [kind, namespace, name, "logs"] if kind in BY_PATH:
+                page = self.logs(await self.subject(caller, BY_PATH[kind], namespace, name), query)
                 title = f"Logs of {name}"
                 return View(title, "fleet", page, logs_sections(page, MOST_PODS), refreshes=False)
-            case ["sets", namespace, name, "release"]:
-                return await self._release(caller, await self.snapshot(caller, namespace, name))
+            case [kind, namespace, name, "release"] if kind in BY_PATH:
+                return await self._release(caller, await self.subject(caller, BY_PATH[kind], namespace, name))
             case ["sets", namespace, name, "resize"]:
                 return self._resize(await self.snapshot(caller, namespace, name))
             case ["sets", namespace, name, "failures"]:
                 return await self._failures(caller, await self.snapshot(caller, namespace, name))
-            case ["sets", namespace, name, "actions", verb] if verb in self._verbs:
-                return await self._action(caller, await self.snapshot(caller, namespace, name), verb, query, csrf)
+            case [kind, namespace, name, "actions", verb] if kind in BY_PATH:
+                self._check_verb(BY_PATH[kind], verb)
+                found = await self.subject(caller, BY_PATH[kind], namespace, name)
+                return await self._action(caller, found, verb, query, csrf)
             case ["nodes"]:
                 return await self._nodes(caller, query)
             case ["nodes", node, "drain"]:
@@ -129,94 +179,128 @@ class Views:
             raise BadRequest(str(problem)) from problem
         found = [one for key in self._cache.set_keys() if (one := self._cache.sets.get(key)) is not None]
         visible = await self._rights.namespaces(caller, {one.metadata.namespace for one in found})
-        seen = [one for one in found if one.metadata.namespace in visible]
+        seen: list[fleet.Listable] = [one for one in found if one.metadata.namespace in visible]
+        seen += await self._workloads(caller)
         readable = {one: await self._rights.readable(caller, one) for one in _shown_namespaces(seen, wanted)}
         now = clock.now()
 
-        def row(key: Key) -> FleetRow | None:
-            return self._row(key, readable.get(key.namespace, frozenset()), now)
+        def row(kind: str, key: Key) -> FleetRow | None:
+            return self._row(KINDS[kind], key, readable.get(key.namespace, frozenset()), now)
 
         model = fleet.fleet_of(seen, wanted, row, now)
         return View("Fleet", "fleet", model, fleet_sections(model))
 
-    def _row(self, key: Key, readable: frozenset[Resource], now: datetime) -> FleetRow | None:
-        rows = self._rows.get(key)
+    async def _workloads(self, caller: Caller) -> list[Workload]:
+        """Deployments and StatefulSets that a Rollout names, with what filters need of them."""
+        named = self._cache.workload_keys()
+        namespaces = {key.namespace for _, key in named}
+        rollouts = await self._rights.namespaces(caller, namespaces, ROLLOUTS)
+        seen = {one.kind: rollouts & await self._rights.namespaces(caller, rollouts, one.resource) for one in OTHERS}
+        enough = (ROLLOUTS, *(one.resource for one in OTHERS))
+        found = (self._cache.workload(kind, key, enough) for kind, key in named if key.namespace in seen[kind])
+        return [one for one in found if one is not None]
+
+    def _row(self, kind: WorkloadKind, key: Key, readable: frozenset[Resource], now: datetime) -> FleetRow | None:
+        filed = kind.key(key.namespace, key.name)
+        rows = self._rows.get(filed)
         known = rows.get(readable) if rows is not None else None
-        if known is not None and known.release is None:
+        if known is not None and not known.passes_with_time:
             return known
-        snapshot = self._cache.snapshot(key, readable)
-        if snapshot is None:
+        subject = self._find(kind, key, readable)
+        if subject is None:
             return None
-        made = fleet.row_of(snapshot, now)
-        self._rows.setdefault(key, {})[readable] = made
+        made = fleet.row_of(subject, now)
+        self._rows.setdefault(filed, {})[readable] = made
         return made
+
+    def _find(self, kind: WorkloadKind, key: Key, readable: frozenset[Resource]) -> Snapshot | Workload | None:
+        if kind.grouped:
+            return self._cache.snapshot(key, readable) if LEADER_WORKER_SETS in readable else None
+        return self._cache.workload(kind.kind, key, readable)
 
     # One set
 
-    async def snapshot(self, caller: Caller, namespace: str, name: str) -> Snapshot:
+    async def subject(self, caller: Caller, kind: WorkloadKind, namespace: str, name: str) -> Snapshot | Workload:
         readable = await self._rights.readable(caller, namespace)
-        found = self._cache.snapshot(Key(namespace, name), readable) if readable else None
+        found = self._find(kind, Key(namespace, name), readable)
         if found is None:
-            raise NoSuchPage(f"there is no LeaderWorkerSet {name} in namespace {namespace} that you may see")
+            released = "" if kind.grouped else " and a Rollout releases"
+            raise NoSuchPage(f"there is no {kind.kind} {name} in namespace {namespace} that you may see{released}")
         return found
 
-    async def badge(self, caller: Caller, namespace: str, name: str) -> Badge:
-        found = await self.snapshot(caller, namespace, name)
-        return set_page.badge_of(found, progress_of(found, clock.now()))
+    async def snapshot(self, caller: Caller, namespace: str, name: str) -> Snapshot:
+        found = await self.subject(caller, GROUP_SETS, namespace, name)
+        assert isinstance(found, Snapshot)
+        return found
 
-    def _set(self, snapshot: Snapshot) -> View:
-        model, causes = set_page.set_page(snapshot, clock.now())
-        return View(snapshot.name, "fleet", model, set_sections(model, causes, self._verbs), _about(snapshot))
+    def _verbs_of(self, kind: WorkloadKind) -> Collection[str]:
+        return self._verbs if kind.grouped else frozenset(self._verbs) & frozenset(VERBS_WITHOUT_GROUPS)
 
-    def _history(self, snapshot: Snapshot, query: Mapping[str, str]) -> View:
+    def _check_verb(self, kind: WorkloadKind, verb: str) -> None:
+        if not self._verbs:
+            raise NoSuchPage("this dashboard does not act: start it with --allow-actions")
+        if verb not in self._verbs_of(kind):
+            raise NoSuchPage(f"there is no action {verb!r} for a {kind.kind}")
+
+    async def badge(self, caller: Caller, kind: WorkloadKind, namespace: str, name: str) -> Badge:
+        found = await self.subject(caller, kind, namespace, name)
+        now = clock.now()
+        return set_page.badge_of(found, progress_of_subject(found, now), now)
+
+    def _overview(self, subject: Snapshot | Workload, query: Mapping[str, str]) -> View:
+        if isinstance(subject, Workload):
+            pods, why = set_page.workload_page(subject, clock.now())
+            return View(subject.name, "fleet", pods, workload_sections(pods, why, self._verbs), _about(subject))
+        model, causes = set_page.set_page(subject, clock.now(), _number(query, "page") or 1)
+        return View(subject.name, "fleet", model, set_sections(model, causes, self._verbs), _about(subject))
+
+    def _history(self, subject: Snapshot | Workload, query: Mapping[str, str]) -> View:
         before, after = _number(query, "from"), _number(query, "to")
         try:
-            model = set_page.history_page(snapshot, clock.now(), before, after)
+            model = set_page.history_page(subject, clock.now(), before, after)
         except NoSuchRevision as problem:
             raise BadRequest(str(problem)) from problem
-        title = f"History of {snapshot.name}"
-        return View(title, "fleet", model, history_sections(model, self._verbs), _about(snapshot))
+        title = f"History of {subject.name}"
+        return View(title, "fleet", model, history_sections(model, self._verbs), _about(subject))
 
-    async def _events(self, caller: Caller, snapshot: Snapshot) -> View:
+    async def _events(self, caller: Caller, snapshot: Snapshot | Workload) -> View:
         """Read with the rights of the caller, when they are looked at: a cache of all events would be large."""
         try:
-            found = await caller.client.list(EVENTS, snapshot.metadata.namespace, type=Event)
-        except (Forbidden, NotFound):
-            events: Sequence[Event] = ()
-        else:
-            events = found.items
-        model = set_page.events_page(snapshot, events, clock.now())
+            events = (await caller.client.list(EVENTS, snapshot.metadata.namespace, type=Event)).items
+        except Forbidden:
+            events = None
+        model = set_page.events_page(snapshot, events or (), clock.now(), allowed=events is not None)
         return View(f"Events of {snapshot.name}", "fleet", model, events_sections(model), _about(snapshot))
 
-    def logs(self, snapshot: Snapshot, query: Mapping[str, str]) -> LogsPage:
+    def logs(self, snapshot: Snapshot | Workload, query: Mapping[str, str]) -> LogsPage:
         return set_page.logs_page(snapshot, clock.now(), _number(query, "group"), query.get("container", ""))
 
-    async def _release(self, caller: Caller, snapshot: Snapshot) -> View:
+    async def _release(self, caller: Caller, snapshot: Snapshot | Workload) -> View:
         readable = await self._rights.readable(caller, snapshot.metadata.namespace)
         sees_runs = snapshot.rollout is not None and ANALYSIS_RUNS in readable
         runs = self._cache.analysis_runs(snapshot.rollout) if snapshot.rollout is not None and sees_runs else []
         model = release_page(snapshot, clock.now(), runs)
         if model is None:
-            raise NoSuchPage(f"no Rollout releases LeaderWorkerSet {snapshot.name}")
+            raise NoSuchPage(f"no Rollout releases {snapshot.kind} {snapshot.name}")
         title = f"Release of {snapshot.name}"
         return View(title, "fleet", model, release_sections(model, self._verbs), _about(snapshot))
 
     def _resize(self, snapshot: Snapshot) -> View:
         model = resize_page(snapshot, clock.now())
-        return View(f"Resize of {snapshot.name}", "fleet", model, resize_sections(model), _about(snapshot))
+        return View(f"Resize of {snapshot.name}", "fleet", model, resize_sections(model, self._verbs), _about(snapshot))
 
     async def _failures(self, caller: Caller, snapshot: Snapshot) -> View:
         """Read with the rights of the caller: logs are kept there."""
-        metadata = snapshot.metadata
+        metadata, allowed = snapshot.metadata, True
         try:
             kept = await caller.client.find(
                 CONFIG_MAPS, config_map_name(metadata.name), metadata.namespace, type=ConfigMap
             )
         except Forbidden:
-            kept = None
+            kept, allowed = None, False
         ours = kept is not None and owned_by(kept.metadata, snapshot.group_set)
         found = decoded(kept.data.get(KEY, "")) if kept is not None and ours else []
-        model = set_page.failures_page(snapshot, found, clock.now())
+        model = set_page.failures_page(snapshot, found, clock.now(), allowed=allowed)
         return View(f"Failures of {snapshot.name}", "fleet", model, failures_sections(model), _about(snapshot))
 
     # Nodes
@@ -248,7 +332,9 @@ class Views:
         return pods, everything
 
     async def _drain(self, caller: Caller, node: str) -> View:
-        if all(one.metadata.name != node for one in await self._readable_nodes(caller)):
+        nodes = await self._readable_nodes(caller)
+        drained = next((one for one in nodes if one.metadata.name == node), None)
+        if drained is None:
             raise NoSuchPage(f"there is no node {node}")
         pods, everything = await self._readable_pods(caller)
         here = [one for one in pods if one.spec.node_name == node and not one.finished]
@@ -256,29 +342,38 @@ class Views:
         sets = []
         for key in keys:
             readable = await self._rights.readable(caller, key.namespace)
-            if readable and (found := self._cache.snapshot(key, readable)) is not None:
+            if isinstance(found := self._find(GROUP_SETS, key, readable), Snapshot):
                 sets.append(found)
-        model = forecast_drain(node, here, sets)
+        bound = await claims_bound_to_node(caller.client, node, nodes, _claims_of(here, sets))
+        model = forecast_drain(node, here, sets, bound, not_ready_since(drained))
         return View(f"Drain of {node}", "nodes", model, drain_sections(model, partial=not everything))
 
     # What is asked of the cluster
 
-    async def _action(self, caller: Caller, snapshot: Snapshot, verb: str, query: Mapping[str, str], csrf: str) -> View:
-        request = read_request(verb, snapshot.metadata.namespace, snapshot.name, query)
-        model = await preview(self._commands, caller.client, snapshot, request)
-        title = f"{verb.capitalize()} {snapshot.name}"
+    async def _action(
+        self, caller: Caller, subject: Snapshot | Workload, verb: str, query: Mapping[str, str], csrf: str
+    ) -> View:
+        request = read_request(verb, subject.metadata.namespace, subject.reference, query)
+        title = f"{verb.capitalize()} {subject.name}"
+        if request.asks_for_form and isinstance(subject, Snapshot):
+            form = action_form(subject, request)
+            return View(title, "fleet", form, form_sections(form), refreshes=False)
+        model = await preview(self._commands, caller.client, subject, request)
         return View(title, "fleet", model, action_sections(model, csrf), refreshes=False)
 
-    async def act(self, caller: Caller, namespace: str, name: str, verb: str, given: Mapping[str, str]) -> ActionResult:
-        """Does it, if the set is still what the preview was about. Raises Refused."""
-        if verb not in self._verbs:
-            raise NoSuchPage("this dashboard does not act: start it with --allow-actions")
-        snapshot = await self.snapshot(caller, namespace, name)
-        request = read_request(verb, namespace, name, given)
-        if given.get("seen") and given["seen"] != state_of(snapshot):
-            raise Refused(f"LeaderWorkerSet {name} has changed since the preview; look at it again")
+    async def act(
+        self, caller: Caller, kind: WorkloadKind, namespace: str, name: str, verb: str, given: Mapping[str, str]
+    ) -> ActionResult:
+        """Does it, if the workload is still what the preview was about. Raises Refused."""
+        self._check_verb(kind, verb)
+        subject = await self.subject(caller, kind, namespace, name)
+        request = read_request(verb, namespace, subject.reference, given)
+        if request.asks_for_form:
+            raise BadRequest(f"{verb}: say what shall change; its parameters are {', '.join(PARAMETERS[request.verb])}")
+        if given.get("seen") and given["seen"] != state_of(subject):
+            raise Refused(f"{kind.kind} {name} has changed since the preview; look at it again")
         words = await self._commands.act(caller.client, request)
-        return ActionResult(request.text, words, snapshot)
+        return ActionResult(request, words, subject)
 
     async def _begin_what_if(self, caller: Caller, query: Mapping[str, str], csrf: str) -> View:
         namespace, _, name = query.get("set", "").partition("/")
@@ -295,11 +390,30 @@ class Views:
         return View("What if", "what-if", model, what_if_sections(model, csrf), refreshes=False)
 
 
-def _about(snapshot: Snapshot) -> frozenset[Key]:
-    return frozenset({Key(snapshot.metadata.namespace, snapshot.name)})
+def _claims_of(pods: Sequence[Pod], sets: Sequence[Snapshot]) -> list[PersistentVolumeClaim]:
+    """The claims that these pods of these sets use."""
+    used = {
+        (pod.metadata.namespace, one.claim_name)
+        for pod in pods
+        for volume in pod.spec.volumes
+        if (one := volume.persistent_volume_claim) is not None
+    }
+    by_name = {(one.metadata.namespace, one.metadata.name): one for each in sets for one in each.claims}
+    return [claim for name, claim in by_name.items() if name in used]
 
 
-def _shown_namespaces(seen: Sequence[LeaderWorkerSet], wanted: FleetFilter) -> set[str]:
+def _fits(path: Sequence[str], pattern: str) -> bool:
+    parts = pattern.split("/")
+    return len(path) == len(parts) and all(
+        known == given or (known.startswith("{") and bool(given)) for known, given in zip(parts, path, strict=True)
+    )
+
+
+def _about(subject: Snapshot | Workload) -> frozenset[Key]:
+    return frozenset({Key(subject.metadata.namespace, subject.reference)})
+
+
+def _shown_namespaces(seen: Sequence[fleet.Listable], wanted: FleetFilter) -> set[str]:
     return {one.metadata.namespace for one in seen if wanted.namespace in ("", one.metadata.namespace)}
 
 

@@ -8,7 +8,7 @@ import yaml
 from kohort.dashboard.commands import Commands, Refused
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.forecast import Forecast, forecast_lines
-from kohort.inspection.roll_cost import RollCost, roll_cost
+from kohort.inspection.roll_cost import RollCost
 from kohort.inspection.rollout_plan import RolloutForecast, rollout_lines
 from kohort.kube.client import Client
 from kohort.kube.resources import LEADER_WORKER_SETS
@@ -48,10 +48,7 @@ async def what_if_page(commands: Commands, client: Client, namespace: str, manif
         namespace,
         manifest,
         "",
-        [
-            PlannedSet(one.forecast, forecast_lines(one.forecast), roll_cost(one.forecast.steps, one.before, one.after))
-            for one in sets
-        ],
+        [PlannedSet(one.forecast, forecast_lines(one.forecast), one.forecast.cost) for one in sets],
         [PlannedRollout(one, rollout_lines(one)) for one in rollouts],
     )
 

@@ -1,33 +1,49 @@
 """The fleet as a table, with filters and pages."""
 
+from datetime import datetime
+
 import msgspec
 
-from kohort.dashboard.fleet import STATES, Fleet, FleetFilter, FleetRow
+from kohort.dashboard.fleet import STATES, FirstCause, Fleet, FleetFilter, FleetRow
 from kohort.dashboard.html import ROOT, Child, Html, path, tag
+from kohort.dashboard.pages import release_words
 from kohort.dashboard.pages.elements import (
+    BAD,
     age_of,
     code,
+    countdown,
+    field,
+    frame_of_table,
     hidden,
     pill,
     ready_bar,
-    set_path,
-    table,
+    revision_text,
+    table_row,
     tone_of_cause,
     tone_of_state,
+    workload_path,
 )
 from kohort.dashboard.view import Part, Section
-from kohort.inspection import release
+from kohort.dashboard.workload_kinds import KINDS
+from kohort.inspection.cause import CauseKind
+from kohort.objects.counted_nouns import counted
 
-COLUMNS = ("Set", "State", "Groups", "Revision", "Release", "First cause", "Age")
+COLUMNS = ("State", "Groups", "Revision", "Release", "First cause", "Age")
+"""After the one with names."""
 
 
 def fleet_sections(fleet: Fleet) -> tuple[Section, ...]:
     return (_summary(fleet), _filters(fleet), _rows(fleet), _pager(fleet))
 
 
+def _noun(fleet: Fleet) -> str:
+    """What the fleet consists of."""
+    return "set" if all(KINDS[one].grouped for one in fleet.kinds) else "workload"
+
+
 def _summary(fleet: Fleet) -> Section:
     total = sum(fleet.states.values())
-    tiles = [_tile(fleet.filter, "", "All sets", total, "all")]
+    tiles = [_tile(fleet.filter, "", f"All {_noun(fleet)}s", total, "all")]
     tiles += [_tile(fleet.filter, one, one, fleet.states[one], tone_of_state(one)) for one in STATES]
     head = tag("h1", "Fleet")
     return Section("summary", tag("div", head, tag("ul", *tiles, class_="tiles"), id="summary"))
@@ -48,10 +64,11 @@ def _filters(fleet: Fleet) -> Section:
     options += [tag("option", one, value=one, selected=one == wanted.namespace) for one in known]
     form = tag(
         "form",
-        _field("Namespace", tag("select", *options, name="namespace", id="filter-namespace"), "filter-namespace"),
-        _field("Name", _input("name", wanted.name, "contains…"), "filter-name"),
-        _field("Labels", _input("label", wanted.label, "team=a,tier!=test"), "filter-label"),
-        _field(
+        _kinds(fleet),
+        field("Namespace", tag("select", *options, name="namespace", id="filter-namespace"), "filter-namespace"),
+        field("Name", _input("name", wanted.name, "contains…"), "filter-name"),
+        field("Labels", _input("label", wanted.label, "team=a,tier!=test"), "filter-label"),
+        field(
             "Order",
             tag(
                 "select",
@@ -69,13 +86,19 @@ def _filters(fleet: Fleet) -> Section:
         action=f"{ROOT}/",
         class_="filters",
         role="search",
-        aria_label="Filter sets",
+        aria_label=f"Filter {_noun(fleet)}s",
     )
     return Section("filters", tag("div", form, id="filters"))
 
 
-def _field(label: str, control: Html, id: str) -> Html:
-    return tag("div", tag("label", label, for_=id), control, class_="field")
+def _kinds(fleet: Fleet) -> Html | None:
+    """A choice only where there is one."""
+    wanted = fleet.filter.kind
+    if not wanted and all(KINDS[one].grouped for one in fleet.kinds):
+        return None
+    known = dict.fromkeys([*fleet.kinds, *([wanted] if wanted else [])])
+    options = [tag("option", "All kinds", value=""), *(tag("option", one, selected=one == wanted) for one in known)]
+    return field("Kind", tag("select", *options, name="kind", id="filter-kind"), "filter-kind")
 
 
 def _input(name: str, value: str, hint: str) -> Html:
@@ -83,43 +106,44 @@ def _input(name: str, value: str, hint: str) -> Html:
 
 
 def row_id(row: FleetRow) -> str:
-    return f"set-{row.namespace}.{row.name}"
+    return f"{'set' if KINDS[row.kind].grouped else row.kind.lower()}-{row.namespace}.{row.name}"
 
 
 def _rows(fleet: Fleet) -> Section:
-    parts = tuple(Part(row_id(one), _row(one)) for one in fleet.rows)
+    head = (_noun(fleet).capitalize(), *COLUMNS)
+    parts = tuple(Part(row_id(one), table_row(head, _cells(one), id=row_id(one))) for one in fleet.rows)
     if not parts:
         narrowed = any(value for key, value in fleet.filter.query if key not in ("sort", "page"))
-        text = "No set matches this filter." if narrowed else "There are no sets that you may see."
+        text = f"No {_noun(fleet)} matches this filter." if narrowed else "There are no sets that you may see."
         return Section("rows", tag("div", tag("p", text, class_="empty"), id="rows", class_="card"))
-    inner = table("Sets", COLUMNS, [one.html for one in parts])
+    inner = frame_of_table(f"{head[0]}s", head, [one.html for one in parts])
     html = tag("div", inner, id="rows", class_="card flush fleet")
     return Section("rows", html, parts, frame=",".join(one.id for one in parts))
 
 
-def _row(one: FleetRow) -> Html:
-    name = tag("a", one.name, href=set_path(one.namespace, one.name), class_="name")
-    tone = tone_of_cause(one.cause.kind) if one.cause is not None else tone_of_state(one.state)
-    state = pill(one.state, "bad" if tone == "bad" else tone_of_state(one.state))
-    cells: list[tuple[str, Child]] = [
-        ("Set", [name, tag("span", one.namespace, class_="sub")]),
-        ("State", [state, tag("span", "paused", class_="sub") if one.paused else None]),
-        ("Groups", _groups(one)),
-        ("Revision", [str(one.revision) if one.revision else "–", hidden(" "), _images(one)]),
-        ("Release", _release(one)),
-        ("First cause", _cause(one)),
-        ("Age", age_of(one.age_seconds)),
+def _cells(one: FleetRow) -> list[Child]:
+    name = tag("a", one.name, href=workload_path(one.kind, one.namespace, one.name), class_="name")
+    place = one.namespace if KINDS[one.kind].grouped else f"{one.namespace} · {one.kind}"
+    fails = one.cause is not None and one.cause.error
+    state = pill(one.state, BAD if fails else tone_of_state(one.state))
+    return [
+        [name, tag("span", place, class_="sub")],
+        [state, tag("span", "paused", class_="sub") if one.paused else None],
+        _groups(one),
+        [revision_text(one.revision, releasing=one.release is not None), hidden(" "), _images(one)],
+        _release(one) if one.release is not None else None,
+        _cause(one.cause) if one.cause is not None else None,
+        age_of(one.age_seconds),
     ]
-    empty = {"Release": one.release is None, "First cause": one.cause is None}
-    drawn = [tag("td", value, data_label=label, class_="none" if empty.get(label) else None) for label, value in cells]
-    return tag("tr", *drawn, id=row_id(one))
 
 
 def _groups(one: FleetRow) -> list[Child]:
     surge = f" +{one.surge}" if one.surge else ""
     count = tag("span", f"{one.ready}/{one.wanted}{surge}", class_="count")
-    pods = tag("span", f"of {one.size} pods" if one.size != 1 else "of 1 pod", class_="sub")
-    return [tag("span", count, ready_bar(one.ready, one.wanted, one.surge), class_="groups-cell"), pods]
+    grouped = KINDS[one.kind].grouped
+    bar = ready_bar(one.ready, one.wanted, one.surge, "group" if grouped else "pod")
+    words = "pods" if not grouped else f"of {counted(one.size, 'pod')}"
+    return [tag("span", count, bar, class_="groups-cell"), tag("span", words, class_="sub")]
 
 
 def _images(one: FleetRow) -> Html | None:
@@ -131,23 +155,34 @@ def _images(one: FleetRow) -> Html | None:
 
 
 def _release(one: FleetRow) -> Child:
-    if one.release is None:
-        return tag("span", "–", class_="quiet-text")
-    link = tag("a", release.short(one.release), href=set_path(one.namespace, one.name, "release"))
-    return [link, tag("span", one.release.style, class_="sub")]
+    release = one.release
+    assert release is not None
+    address = workload_path(one.kind, one.namespace, one.name, "release")
+    stopped = one.cause is not None and one.cause.kind == CauseKind.ANALYSIS
+    words: list[Child] = [release_words.state(release, stopped=stopped)]
+    if one.pause_ends:
+        ends = datetime.fromisoformat(one.pause_ends).timestamp()
+        words = [countdown(release.pause_seconds_left or 0, ends)]
+    if release.traffic_asked:
+        words.append(f", {release.traffic_asked} of requests")
+    link = tag("a", release_words.place(release).capitalize(), href=address)
+    return [tag("div", link), tag("span", *words, class_="sub")]
 
 
-def _cause(one: FleetRow) -> Child:
-    if one.cause is None:
-        return tag("span", "–", class_="quiet-text")
-    more = f" and {one.cause.more} more" if one.cause.more else ""
-    words = [tag("span", one.cause.kind, class_=f"kind {tone_of_cause(one.cause.kind)}"), " ", code(one.cause.object)]
-    return [tag("span", *words), tag("span", f"{one.cause.found}{more}", class_="sub clamp", title=one.cause.found)]
+def _cause(cause: FirstCause) -> Child:
+    more = tag("span", f" +{cause.more} more", class_="quiet-text") if cause.more else None
+    kind = tag("span", cause.kind, class_=f"kind {tone_of_cause(error=cause.error)}")
+    return [
+        tag("span", kind, " ", code(cause.object), more),
+        tag("span", cause.found, class_="sub clamp", title=cause.found),
+    ]
 
 
 def _pager(fleet: Fleet) -> Section:
     wanted, page = fleet.filter, fleet.filter.page
-    links: list[Child] = [tag("span", f"{fleet.total} sets, page {page} of {fleet.pages}", class_="sub")]
+    links: list[Child] = [
+        tag("span", f"{counted(fleet.total, _noun(fleet))}, page {page} of {fleet.pages}", class_="sub")
+    ]
 
     def link(text: str, number: int) -> Html:
         address = path("", query=msgspec.structs.replace(wanted, page=number).query)

@@ -22,6 +22,8 @@ class Visitor(msgspec.Struct, frozen=True):
     allow_actions: bool = False
     notice: str = ""
     """The result of an action, shown once."""
+    logs_out: bool = True
+    """There is a session that can be ended."""
 
 
 def page(view: View, visitor: Visitor, address: str, digest: str, version: str) -> Html:
@@ -43,10 +45,11 @@ def page(view: View, visitor: Visitor, address: str, digest: str, version: str) 
     )
 
 
-def message_page(title: str, text: str, version: str, *more: Child) -> Html:
-    """A page that only says something: an error, a login."""
+def message_page(title: str, text: str, version: str, *more: Child, navigates: bool = False) -> Html:
+    """A page that only says something: an error, a login. `navigates` offers the other pages."""
     main = tag("main", tag("section", tag("h1", title), tag("p", text), *more, class_="card message"), id="main")
-    return _document(title, version, tag("header", _wordmark(), class_="top"), main)
+    links = tag("nav", *_links(""), aria_label="Main") if navigates else None
+    return _document(title, version, tag("header", _wordmark(), links, class_="top"), main)
 
 
 def _document(title: str, version: str, *body: Child) -> Html:
@@ -68,11 +71,14 @@ def _wordmark() -> Html:
     return tag("a", tag("span", class_="mark", aria_hidden="true"), "kohort", href=f"{ROOT}/", class_="wordmark")
 
 
-def _header(place: str, visitor: Visitor) -> Html:
-    links = [
+def _links(place: str) -> list[Html]:
+    return [
         tag("a", text, href=path(*where), aria_current="page" if name == place else None)
         for name, text, where in NAVIGATION
     ]
+
+
+def _header(place: str, visitor: Visitor) -> Html:
     mode = tag("span", "read only", class_="mode") if not visitor.allow_actions else None
     out = tag(
         "form",
@@ -83,6 +89,11 @@ def _header(place: str, visitor: Visitor) -> Html:
     )
     status = tag("span", "connecting", id="live", class_="live", role="status")
     who = tag(
-        "div", status, mode, tag("span", visitor.name, class_="user") if visitor.name else None, out, class_="who"
+        "div",
+        status,
+        mode,
+        tag("span", visitor.name, class_="user") if visitor.name else None,
+        out if visitor.logs_out else None,
+        class_="who",
     )
-    return tag("header", _wordmark(), tag("nav", *links, aria_label="Main"), who, class_="top")
+    return tag("header", _wordmark(), tag("nav", *_links(place), aria_label="Main"), who, class_="top")

@@ -3,12 +3,28 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from kohort.dashboard.html import Child, Html, path, tag
+from kohort.dashboard.html import Child, Html, tag
+from kohort.dashboard.pages import release_words
 from kohort.dashboard.pages.analysis import analysis_section
-from kohort.dashboard.pages.elements import BUSY, OK, QUIET, code, diff_lines, hidden, names, pill, section
-from kohort.dashboard.pages.set import group_grid, head_section
+from kohort.dashboard.pages.elements import (
+    BAD,
+    BUSY,
+    OK,
+    QUIET,
+    code,
+    countdown,
+    diff_lines,
+    duration_text,
+    hidden,
+    names,
+    pill,
+    section,
+    workload_path,
+)
+from kohort.dashboard.pages.set import group_grid, head_section, pod_table
 from kohort.dashboard.release_page import RailStep, ReleasedVersion, ReleasePage
 from kohort.dashboard.view import Section
+from kohort.objects.counted_nouns import counted_of
 
 _PLACES = {"done": "done", "current": "current step", "next": "to come"}
 
@@ -24,26 +40,36 @@ def release_sections(page: ReleasePage, act: Collection[str]) -> tuple[Section, 
 
 
 def _rail(page: ReleasePage, act: Collection[str]) -> Section:
-    release = page.release
     steps = [_step(one, page, act) for one in page.steps]
-    if release is None:
-        state: Child = pill(f"{page.phase or 'not started'}: nothing is released now", QUIET)
-    elif release.paused:
-        state = pill("paused", QUIET)
-    elif release.waits_for_approval:
-        state = pill("waits for approval", BUSY)
-    else:
-        state = pill(release.step_state or release.phase, BUSY)
-    more = tag("span", "Rollout ", code(page.rollout), f", {page.style} ", state)
-    message = tag("p", release.message, class_="quiet-text after") if release is not None and release.message else None
+    more = tag("span", "Rollout ", code(page.rollout), f", {page.style} ", _state(page))
+    message = tag("p", _message(page), class_="quiet-text after") if _message(page) else None
     return section("rail", "Steps", tag("ol", *steps, class_="rail"), message, _actions(page, act), more=more)
+
+
+def _state(page: ReleasePage) -> Html:
+    release = page.release
+    if release is None:
+        return pill(f"{page.phase or 'not started'}: nothing is released now", QUIET)
+    if not release.step:
+        return pill(release_words.place(release), BUSY)
+    tone = BAD if page.set.stopped else QUIET if release.paused else BUSY
+    return pill(f"step {release.step} {release_words.state(release, stopped=page.set.stopped)}", tone)
+
+
+def _message(page: ReleasePage) -> str:
+    """What the Rollout says, unless the page says it already: in the step that waits, or beside its charts."""
+    release = page.release
+    if release is None or release.paused or release.waits_for_approval or page.pause_ends:
+        return ""
+    return "" if any(one.step == release.step for one in page.analyses) else release.message
 
 
 def _step(step: RailStep, page: ReleasePage, act: Collection[str]) -> Html:
     release = page.release
+    share = f" ({step.replicas_asked})" if step.replicas_asked.endswith("%") else ""
     lines: list[Child] = [
         tag("h3", f"Step {step.number}", hidden(f", {_PLACES[step.place]}")),
-        tag("p", f"{step.groups} of {page.set.wanted} groups", tag("span", step.replicas_asked, class_="sub")),
+        tag("p", counted_of(step.groups, page.set.wanted, page.set.noun), share),
     ]
     if step.traffic:
         seen: Child = None
@@ -59,20 +85,25 @@ def _step(step: RailStep, page: ReleasePage, act: Collection[str]) -> Html:
 
 
 def _pause(step: RailStep, page: ReleasePage) -> list[Child]:
+    release = page.release
+    if step.place == "current" and release is not None and release.paused:
+        return ["held until the release is resumed"]
     if step.place == "current" and page.pause_ends:
         ends = datetime.fromisoformat(page.pause_ends).timestamp()
-        left = page.release.pause_seconds_left if page.release is not None else 0
-        return ["goes on by itself, ", tag("span", f"{left} s left", data_until=f"{ends:.0f}", class_="countdown")]
+        left = release.pause_seconds_left if release is not None else 0
+        return ["goes on by itself, ", countdown(left or 0, ends)]
+    if step.place == "done":
+        return ["done"]
     if step.waits_for_approval:
         return ["waits for approval"]
     if step.pause_seconds is not None:
-        return [f"waits {step.pause_seconds} s"]
-    return ["goes on at once"]
+        return [f"waits {duration_text(step.pause_seconds)}"]
+    return ["then the release ends" if step.number == len(page.steps) else "goes on at once"]
 
 
 def _address(page: ReleasePage, verb: str, step: int | None = None, **more: str) -> str:
     query = [("step", str(step) if step is not None else ""), *more.items()]
-    return path("sets", page.set.namespace, page.set.name, "actions", verb, query=query)
+    return workload_path(page.set.kind, page.set.namespace, page.set.name, "actions", verb, query=query)
 
 
 def _actions(page: ReleasePage, act: Collection[str]) -> Html | None:
@@ -84,6 +115,8 @@ def _actions(page: ReleasePage, act: Collection[str]) -> Html | None:
         if release.waits_for_approval or release.pause_seconds is not None:
             links.append(tag("a", "Approve…", href=_address(page, "approve"), class_="button"))
         links.append(tag("a", "Go to the last step…", href=_address(page, "approve", full="1"), class_="button plain"))
+    if "retry" in act and page.set.stopped:
+        links.append(tag("a", "Judge again…", href=_address(page, "retry"), class_="button plain"))
     verb = "resume" if release.paused else "pause"
     if verb in act:
         links.append(tag("a", f"{verb.capitalize()}…", href=_address(page, verb), class_="button plain"))
@@ -93,24 +126,32 @@ def _actions(page: ReleasePage, act: Collection[str]) -> Html | None:
 
 
 def _versions(page: ReleasePage) -> Section:
-    columns = [_version("Stable", page.stable, OK)] if page.stable is not None else []
+    noun, size = page.set.noun, page.set.size
+    columns = [_version("Stable", page.stable, OK, noun, size)] if page.stable is not None else []
     if page.new is not None:
-        columns.append(_version("New", page.new, BUSY))
+        columns.append(_version("New", page.new, BUSY, noun, size))
     body: Child = (
         tag("div", *columns, class_="versions") if columns else tag("p", "No version is known.", class_="empty")
     )
     return section("versions", "Versions", body)
 
 
-def _version(title: str, version: ReleasedVersion, tone: str) -> Html:
-    traffic = f"{version.traffic}% of requests" if version.traffic is not None else "share of requests not known"
+def _version(title: str, version: ReleasedVersion, tone: str, noun: str, size: int) -> Html:
+    traffic = f", {version.traffic}% of requests" if version.traffic is not None else ""
+    where: list[Child] = [f"{counted_of(version.ready, version.wanted, noun)} ready in ", code(version.name), traffic]
+    if not version.wanted and not version.ready:
+        where = [f"no {noun}s yet"]
     facts = [
-        tag("h3", f"{title} ", pill(f"revision {version.revision}", tone)),
+        tag("h3", f"{title} ", pill(f"revision {version.revision}" if version.revision else "not kept yet", tone)),
         tag("p", names(version.images)),
-        tag("p", f"{version.ready} of {version.wanted} groups ready in ", code(version.name), f", {traffic}"),
+        tag("p", *where),
         _share(version.traffic) if version.traffic is not None else None,
     ]
-    grid = group_grid(version.groups, frozenset(), f"{title.lower()}-")
+    grid = (
+        group_grid(version.groups, f"{title.lower()}-", size)
+        if noun == "group"
+        else pod_table(f"Pods of the {title.lower()} version", version.pods, frozenset())
+    )
     return tag("div", *facts, grid, class_="version")
 
 

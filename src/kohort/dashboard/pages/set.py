@@ -2,36 +2,54 @@
 
 from collections.abc import Collection, Sequence
 
+from kohort.dashboard.cause_errors import ShownCause
+from kohort.dashboard.commands import FLAGS, PARAMETERS, VERBS_WITHOUT_GROUPS
+from kohort.dashboard.commands import Verb as ActionVerb
 from kohort.dashboard.container_amounts import DRIFT_WORDS, Amount, ContainerAmounts
-from kohort.dashboard.html import Child, Html, path, tag
+from kohort.dashboard.html import Child, Html, join, path, tag
+from kohort.dashboard.pages import release_words
 from kohort.dashboard.pages.elements import (
     BAD,
     BUSY,
+    NOTHING,
     OK,
     QUIET,
     age_of,
+    ago,
     code,
     command_line,
     diff_lines,
     hidden,
+    moment,
     names,
     pill,
     ready_bar,
-    row,
+    revision_text,
     section,
     set_path,
     table,
     tone_of_cause,
     tone_of_state,
+    workload_path,
 )
-from kohort.dashboard.set_page import EventsPage, FailuresPage, HistoryPage, LogsPage, SetHead, SetPage
-from kohort.dashboard.view import Section
-from kohort.groups.failure_evidence import GroupFailure
-from kohort.inspection.advice import Advice
-from kohort.inspection.cause import Cause
-from kohort.inspection.failures import container_text
+from kohort.dashboard.set_page import (
+    EventsPage,
+    FailuresPage,
+    HistoryPage,
+    LogsPage,
+    SetHead,
+    SetPage,
+    WorkloadPage,
+    groups_at_once,
+)
+from kohort.dashboard.view import Part, Section
+from kohort.dashboard.workload_kinds import KINDS
+from kohort.groups.failure_evidence import GroupFailure, PodFailure
+from kohort.inspection.advice import Advice, Command
+from kohort.inspection.failure_messages import container_text, what_happened
 from kohort.inspection.history import Entry
-from kohort.inspection.tree import GroupBranch, PodBranch, SetTree, age_text
+from kohort.inspection.tree import GroupBranch, PodBranch, age_text
+from kohort.objects.counted_nouns import counted
 
 TABS: Sequence[tuple[str, str]] = (
     ("", "Overview"),
@@ -44,8 +62,11 @@ TABS: Sequence[tuple[str, str]] = (
 )
 
 
-def head_section(head: SetHead, tab: str) -> Section:
-    """Name, state and tabs: the same above each page of a set."""
+POD_COLUMNS: Sequence[str] = ("Pod", "Node", "State", "Restarts", "Age")
+
+
+def head_section(head: SetHead, tab: str, act: Collection[str] = ()) -> Section:
+    """Name, state and tabs: the same above each page of a set. `act` are the verbs that it offers."""
     crumbs = tag(
         "p",
         tag("a", "Fleet", href=path("")),
@@ -57,15 +78,18 @@ def head_section(head: SetHead, tab: str) -> Section:
         "div",
         tag("h1", head.name),
         pill(head.state, BAD if head.failing else tone_of_state(head.state)),
-        _marks(head),
+        _marks(head, tab),
+        _head_actions(head, act),
         class_="title",
     )
     surge = f" +{head.surge} surge" if head.surge else ""
+    bar = ready_bar(head.ready, head.wanted, head.surge, head.noun)
+    revision = revision_text(head.revision, releasing=head.release is not None)
     facts: list[tuple[str, Child]] = [
-        ("Groups ready", [f"{head.ready} of {head.wanted}{surge} ", ready_bar(head.ready, head.wanted, head.surge)]),
+        (f"{head.noun.capitalize()}s ready", [f"{head.ready} of {head.wanted}{surge} ", bar]),
         ("Up to date", f"{head.updated} of {head.wanted}"),
-        ("Pods per group", head.size),
-        ("Revision", [f"{head.revision or '?'} ", tag("span", head.revision_key, class_="mono quiet-text")]),
+        ("Pods per group", head.size) if head.grouped else ("Kind", head.kind),
+        ("Revision", [f"{revision} ", tag("span", head.revision_key, class_="mono quiet-text")]),
         ("Image", names(head.images)),
         ("Age", age_text(head.age_seconds)),
     ]
@@ -74,16 +98,31 @@ def head_section(head: SetHead, tab: str) -> Section:
         tag(
             "a",
             text,
-            href=set_path(head.namespace, head.name, *([name] if name else [])),
+            href=workload_path(head.kind, head.namespace, head.name, *([name] if name else [])),
             aria_current=_current(name, tab),
         )
         for name, text in TABS
         if _has_tab(head, name)
     ]
-    edit = path("what-if", query=[("set", f"{head.namespace}/{head.name}")])
-    tabs.append(tag("a", "What if…", href=edit))
+    if head.grouped:
+        edit = path("what-if", query=[("set", f"{head.namespace}/{head.name}")])
+        tabs.append(tag("a", "What if…", href=edit))
     nav = tag("nav", *tabs, class_="tabs", aria_label=f"Pages of {head.name}")
     return Section("set-head", tag("div", crumbs, title, listed, nav, id="set-head", class_="set-head"))
+
+
+def _head_actions(head: SetHead, act: Collection[str]) -> Child:
+    links = [
+        tag(
+            "a",
+            f"{verb.capitalize()}…",
+            href=workload_path(head.kind, head.namespace, head.name, "actions", verb),
+            class_="button plain",
+        )
+        for verb in ("scale", "resize", "resume" if head.paused else "pause", "restart")
+        if verb in act and (head.grouped or verb in VERBS_WITHOUT_GROUPS)
+    ]
+    return tag("span", *links, class_="head-actions") if links else None
 
 
 def _current(name: str, tab: str) -> str | None:
@@ -91,65 +130,95 @@ def _current(name: str, tab: str) -> str | None:
 
 
 def _has_tab(head: SetHead, name: str) -> bool:
-    return {"release": head.releasing}.get(name, True)
+    return {"release": head.releasing, "failures": head.grouped, "resize": head.grouped}.get(name, True)
 
 
-def _marks(head: SetHead) -> list[Child]:
+def _marks(head: SetHead, tab: str) -> list[Child]:
+    """What is under way; not on the page that shows it."""
     marks: list[Child] = []
     if head.paused:
         marks.append(pill("paused", QUIET))
-    if head.resizing:
-        marks.append(pill("resizing", BUSY))
+    if head.resizing and tab != "resize":
+        marks.append(tag("a", pill("resizing", BUSY), href=set_path(head.namespace, head.name, "resize")))
+    release = head.release
+    if release is not None and tab != "release" and (head.stopped or not release.paused):
+        doing = f" {release_words.state(release, stopped=head.stopped)}" if release.step else ""
+        words = pill(f"release: {release_words.place(release)}{doing}", BAD if head.stopped else BUSY)
+        marks.append(tag("a", words, href=workload_path(head.kind, head.namespace, head.name, "release")))
     return marks
 
 
-def set_sections(page: SetPage, causes: Sequence[Cause], act: Collection[str]) -> tuple[Section, ...]:
+def workload_sections(page: WorkloadPage, causes: Sequence[ShownCause], act: Collection[str]) -> tuple[Section, ...]:
+    """Of a workload without groups."""
+    troubled = _troubled(causes)
+    tables: list[Child] = [pod_table(f"Pods of {page.set.name}", page.pods.pods, troubled)]
+    if page.pods.canary is not None:
+        name = page.pods.canary.name
+        tables += [tag("h3", f"New version: {name}"), pod_table(f"Pods of {name}", page.pods.canary.pods, troubled)]
+    return (
+        head_section(page.set, "", act),
+        _explanation(page.set, page.restarted, causes, act),
+        section("pods", "Pods", *tables),
+    )
+
+
+def pod_table(caption: str, pods: Sequence[PodBranch], troubled: frozenset[str]) -> Html:
+    if not pods:
+        return tag("p", "No pods.", class_="empty")
+    return table(caption, POD_COLUMNS, [_pod_row(one, troubled) for one in pods])
+
+
+def set_sections(page: SetPage, causes: Sequence[ShownCause], act: Collection[str]) -> tuple[Section, ...]:
     """`act` are the verbs whose commands the user may carry out from the page."""
     return (
-        head_section(page.set, ""),
-        _explanation(page, causes, act),
-        _groups(page.groups, _troubled(causes)),
-        _resources(page.resources),
+        head_section(page.set, "", act),
+        _explanation(page.set, page.restarted, causes, act),
+        *_groups(page, _troubled(causes), act),
+        resources_section(page.resources),
     )
 
 
 # Explanation
 
 
-def _explanation(page: SetPage, causes: Sequence[Cause], act: Collection[str]) -> Section:
+def _explanation(
+    head: SetHead, restarted_lately: Sequence[str], causes: Sequence[ShownCause], act: Collection[str]
+) -> Section:
     if not causes:
         body: Child = tag("p", pill("Everything is as wanted", OK))
     else:
-        body = tag("ol", *(_cause(page.set, one, act) for one in causes), class_="causes")
+        body = tag("ol", *(_cause(head, one, act) for one in causes), class_="causes")
     restarted: Child = None
-    if page.restarted:
-        lines = tag("ul", *(tag("li", one) for one in page.restarted), class_="plain-list")
+    if restarted_lately:
+        lines = tag("ul", *(tag("li", one) for one in restarted_lately), class_="plain-list")
         restarted = [tag("h3", "Restarted in the last 10 minutes"), lines]
-    hint = tag("span", code(f"kohort explain {page.set.name} -n {page.set.namespace}"), class_="quiet-text")
+    command = f"kohort explain {KINDS[head.kind].key('', head.name).name} -n {head.namespace}"
+    hint = tag("span", code(command), class_="quiet-text")
     return section("explanation", "Explanation", body, restarted, more=hint)
 
 
-def _cause(head: SetHead, cause: Cause, act: Collection[str]) -> Html:
+def _cause(head: SetHead, shown: ShownCause, act: Collection[str]) -> Html:
+    cause, tone = shown.cause, tone_of_cause(error=shown.error)
     first, *others = cause.objects
     more = f" and {len(others)} more" if others else ""
-    what = tag("p", tag("span", cause.kind, class_=f"kind {tone_of_cause(cause.kind)}"), " ", code(first), f"{more}")
+    what = tag("p", tag("span", cause.kind, class_=f"kind {tone}"), " ", code(first), f"{more}")
     words, labels = _advice(cause.action)
     todo = tag("p", tag("span", "→ ", aria_hidden="true"), words, class_="todo") if words else None
     commands = []
+    offered = 0
     for one, label in zip(cause.action.commands, labels, strict=True):
-        verb = one.verb.value.split()[0]
         run: Child = None
-        if verb in act:
-            query = _options(one.options)
-            address = path("sets", head.namespace, head.name, "actions", verb, query=query)
-            run = tag("a", f"{verb.capitalize()}…", href=address, class_="button")
+        query = _options(one)
+        if query is not None and one.verb.value in act and (head.grouped or one.verb.value in VERBS_WITHOUT_GROUPS):
+            verb = one.verb.value
+            address = workload_path(head.kind, head.namespace, head.name, "actions", verb, query=query)
+            run = tag("a", f"{verb.capitalize()}…", href=address, class_="button plain" if offered else "button")
+            offered += 1
         commands.append(
             tag("li", run, tag("span", f"{label}: ", class_="todo") if label else None, command_line(one.text))
         )
     listed = tag("ul", *commands, class_="commands") if commands else None
-    return tag(
-        "li", what, tag("p", cause.found, class_="found"), todo, listed, class_=f"cause {tone_of_cause(cause.kind)}"
-    )
+    return tag("li", what, tag("p", cause.found, class_="found"), todo, listed, class_=f"cause {tone}")
 
 
 def _advice(advice: Advice) -> tuple[str, list[str]]:
@@ -169,42 +238,112 @@ def _advice(advice: Advice) -> tuple[str, list[str]]:
     return words, [one.strip(" ;:") for one in labels]
 
 
-def _options(options: Sequence[str]) -> list[tuple[str, str]]:
-    """`--group 1` as a query."""
-    pairs = zip(options[::2], options[1::2], strict=False)
-    return [(name.removeprefix("--"), value) for name, value in pairs]
+def _options(command: Command) -> list[tuple[str, str]] | None:
+    """The options of a command as a query; None if the dashboard does not have all of them.
+
+    >>> from kohort.inspection.advice import Verb
+    >>> _options(Command(Verb.RESIZE, "llm", "", ("--pod", "--cpu", "2")))
+    [('pod', '1'), ('cpu', '2')]
+    >>> _options(Command(Verb.RESTART, "llm", "", ("--now",)))
+    """
+    if command.verb.value not in {one.value for one in ActionVerb}:
+        return None
+    known = PARAMETERS.get(ActionVerb(command.verb.value), ())
+    found: list[tuple[str, str]] = []
+    words = iter(command.options)
+    for word in words:
+        name = word.removeprefix("--")
+        if name not in known:
+            return None
+        found.append((name, "1" if name in FLAGS else next(words, "")))
+    return found
 
 
-def _troubled(causes: Sequence[Cause]) -> frozenset[str]:
+def _troubled(causes: Sequence[ShownCause]) -> frozenset[str]:
     """Names of objects with a cause that is an error."""
-    return frozenset(name for one in causes if tone_of_cause(one.kind) == BAD for name in one.objects)
+    return frozenset(name for one in causes if one.error for name in one.cause.objects)
 
 
 # Groups
 
 
-def _groups(tree: SetTree, troubled: frozenset[str]) -> Section:
+def _groups(page: SetPage, troubled: frozenset[str], act: Collection[str]) -> tuple[Section, ...]:
+    """Large sets have a mark for each group, and pages of groups below it."""
+    tree = page.groups
+    first, end = (page.page - 1) * page.per_page, page.page * page.per_page
+    restart = path("sets", page.set.namespace, page.set.name, "actions", "restart") if "restart" in act else ""
     legend = tag(
         "p",
         *(tag("span", tag("span", class_=f"swatch {tone}", aria_hidden="true"), text) for tone, text in _LEGEND),
         class_="legend",
     )
-    grids: list[Child] = [group_grid(tree.groups, troubled, "")]
+    cells = [_cell(one, troubled, "", restart) for one in tree.groups[first:end]]
+    grids: list[Child] = [_grid(cells)]
+    parts = [Part(_cell_id("", one), cell) for one, cell in zip(tree.groups[first:end], cells, strict=True)]
     if tree.canary is not None:
-        grids += [tag("h3", f"New version: {tree.canary.name}"), group_grid(tree.canary.groups, troubled, "canary-")]
-    return section("groups", "Groups", *grids, more=legend)
+        shown = tree.canary.groups[first:end]
+        new = [_cell(one, troubled, "canary-", "") for one in shown]
+        grids += [tag("h3", f"New version: {tree.canary.name}"), _grid(new)]
+        parts += [Part(_cell_id("canary-", one), cell) for one, cell in zip(shown, new, strict=True)]
+    grids.append(_pager(page))
+    made = section("groups", "Groups", *grids, more=legend)
+    frame = ",".join([str(page.page), str(page.pages), *(one.id for one in parts)])
+    drawn = Section(made.id, made.html, tuple(parts), frame)
+    return (_all_groups(page, troubled), drawn) if page.pages > 1 else (drawn,)
+
+
+def _page_of(page: SetPage, number: int) -> str:
+    return set_path(page.set.namespace, page.set.name) + f"?page={number}"
+
+
+def _all_groups(page: SetPage, troubled: frozenset[str]) -> Section:
+    marks = []
+    for position, group in enumerate(page.groups.groups):
+        tone = group_tone(group, troubled)
+        number = position // page.per_page + 1
+        address = f"{_page_of(page, number)}#{_cell_id('', group)}"
+        words = f"Group {group.index}, {'ready' if group.ready else 'not ready'}"
+        marks.append(tag("li", tag("a", hidden(words), href=address, class_=f"group-mark {tone}", title=words)))
+    ready = sum(one.ready for one in page.groups.groups)
+    more = tag("span", f"{ready} of {len(page.groups.groups)} ready", class_="quiet-text")
+    return section("all-groups", "All groups", tag("ul", *marks, class_="marks"), more=more)
+
+
+def _pager(page: SetPage) -> Html | None:
+    if page.pages == 1:
+        return None
+    first = (page.page - 1) * page.per_page
+    last = min(first + page.per_page, len(page.groups.groups))
+    words = f"groups {first + 1} to {last} of {len(page.groups.groups)}, page {page.page} of {page.pages}"
+    links: list[Child] = [tag("span", words, class_="sub")]
+    if page.page > 1:
+        links.append(tag("a", "Previous", href=_page_of(page, page.page - 1), class_="button plain"))
+    if page.page < page.pages:
+        links.append(tag("a", "Next", href=_page_of(page, page.page + 1), class_="button plain"))
+    return tag("nav", *links, class_="pager", aria_label="Pages of groups")
 
 
 _LEGEND = (("ok", "ready"), ("busy", "starting"), ("bad", "failing"), ("missing", "missing"))
 
 
-def group_grid(groups: Sequence[GroupBranch], troubled: frozenset[str], prefix: str) -> Html:
-    if not groups:
-        return tag("p", "No groups.", class_="empty")
-    return tag("ul", *(_cell(one, troubled, prefix) for one in groups), class_="grid")
+def group_grid(groups: Sequence[GroupBranch], prefix: str, size: int) -> Html:
+    """As many groups as fit on a page that shows more than one grid."""
+    most = groups_at_once(size)
+    left = len(groups) - most
+    more = tag("p", f"{counted(left, 'more group')} on the overview.", class_="empty") if left > 0 else None
+    return join(_grid([_cell(one, frozenset(), prefix, "") for one in groups[:most]]), more)
 
 
-def _cell(group: GroupBranch, troubled: frozenset[str], prefix: str) -> Html:
+def _grid(cells: Sequence[Html]) -> Html:
+    return tag("ul", *cells, class_="grid") if cells else tag("p", "No groups.", class_="empty")
+
+
+def _cell_id(prefix: str, group: GroupBranch) -> str:
+    return f"{prefix}group-{group.index}"
+
+
+def _cell(group: GroupBranch, troubled: frozenset[str], prefix: str, restart: str) -> Html:
+    """`restart` is the address that restarts groups, if the page offers that."""
     tone = group_tone(group, troubled)
     marks = [tag("span", "surge", class_="tag")] if group.surge else []
     if group.old:
@@ -221,13 +360,17 @@ def _cell(group: GroupBranch, troubled: frozenset[str], prefix: str) -> Html:
         words.append(f"{restarts} restart{'s' if restarts > 1 else ''}")
     table_of_pods = table(
         f"Pods of group {group.index}",
-        ("Pod", "Node", "State", "Restarts", "Age"),
+        POD_COLUMNS,
         [_pod_row(one, troubled) for one in group.pods],
     )
     summary = tag("summary", ", ".join(words))
-    details = tag("details", summary, table_of_pods, id=f"{prefix}group-{group.index}-pods")
+    again: Child = None
+    if restart and group.pods:
+        link = tag("a", f"Restart group {group.index}…", href=f"{restart}?group={group.index}", class_="button plain")
+        again = tag("p", link, class_="after")
+    details = tag("details", summary, table_of_pods, again, id=f"{prefix}group-{group.index}-pods")
     classes = f"cell {tone}" + (" surge" if group.surge else "") + (" old" if group.old else "")
-    return tag("li", top, tag("ul", *pods, class_="pods"), details, class_=classes)
+    return tag("li", top, tag("ul", *pods, class_="pods"), details, id=_cell_id(prefix, group), class_=classes)
 
 
 def group_tone(group: GroupBranch, troubled: frozenset[str]) -> str:
@@ -245,16 +388,17 @@ def _square(pod: PodBranch, troubled: frozenset[str]) -> Html:
     return tag("li", hidden(words), class_=f"pod {pod.role} {_tone(pod, troubled)}", title=words)
 
 
-def _pod_row(pod: PodBranch, troubled: frozenset[str]) -> Html:
-    name = [code(pod.name), tag("span", pod.role, class_="sub")]
+def _pod_row(pod: PodBranch, troubled: frozenset[str]) -> list[Child]:
+    role = tag("span", pod.role, class_="sub") if pod.role != "pod" else None
     state = pill(pod.state if len(pod.state) < 40 else pod.state[:37] + "…", _tone(pod, troubled))
-    return row(name, pod.node or "–", tag("span", state, title=pod.state), pod.restarts, age_of(pod.age_seconds))
+    age = age_of(pod.age_seconds)
+    return [[code(pod.name), role], pod.node or NOTHING, tag("span", state, title=pod.state), pod.restarts, age]
 
 
 # Resources
 
 
-def _resources(lines: Sequence[ContainerAmounts]) -> Section:
+def resources_section(lines: Sequence[ContainerAmounts]) -> Section:
     rows = [
         _amount_row(line, one, sides, first=number == 0)
         for line in lines
@@ -287,16 +431,16 @@ def _values(amount: Amount) -> tuple[str, str, str]:
     return amount.template, amount.desired, amount.actual
 
 
-def _amount_row(line: ContainerAmounts, amount: Amount, sides: str, *, first: bool) -> Html:
+def _amount_row(line: ContainerAmounts, amount: Amount, sides: str, *, first: bool) -> list[Child]:
     counts = [_counted(line.leaders, "leader"), _counted(line.workers, "worker")]
     names_of_pods = ", ".join((*line.leaders, *line.workers))
     pods = tag("span", ", ".join(filter(None, counts)), class_="sub", title=names_of_pods)
     who: Child = [code(line.container), pods] if first else None
     words = "; ".join(DRIFT_WORDS[one] for one in amount.drift)
-    drift = pill(words, BUSY) if words else tag("span", "–", class_="quiet-text")
+    drift = pill(words, BUSY) if words else NOTHING
     values = [amount.template, amount.desired, amount.allocated, amount.actual]
-    shown = [tag("span", one or "–", class_="mono") for one in values]
-    return row(who, [amount.resource, tag("span", sides, class_="sub")], *shown, drift)
+    shown = [tag("span", one, class_="mono") if one else NOTHING for one in values]
+    return [who, [amount.resource, tag("span", sides, class_="sub")], *shown, drift]
 
 
 def _counted(names_of_pods: Sequence[str], noun: str) -> str:
@@ -309,8 +453,8 @@ def _counted(names_of_pods: Sequence[str], noun: str) -> str:
 
 def history_sections(page: HistoryPage, act: Collection[str]) -> tuple[Section, ...]:
     head = page.set
-    rows = [_entry(head, one, page, act) for one in page.revisions]
-    columns = ("Revision", "Groups", "Served", "Images", "Age", "Change cause", "Compare")
+    rows = [_entry(head, one, act) for one in page.revisions]
+    columns = ("Revision", f"{head.noun.capitalize()}s", "Served", "Images", "Age", "Change cause", "Compare")
     listed = section("revisions", "Revisions", table("Revisions", columns, rows))
     if not page.before:
         return head_section(head, "history"), listed
@@ -319,26 +463,29 @@ def history_sections(page: HistoryPage, act: Collection[str]) -> tuple[Section, 
     return head_section(head, "history"), listed, section("difference", title, body)
 
 
-def _entry(head: SetHead, one: Entry, page: HistoryPage, act: Collection[str]) -> Html:
+def _entry(head: SetHead, one: Entry, act: Collection[str]) -> list[Child]:
     number = [tag("strong", one.revision), " ", pill("current", OK) if one.current else None]
-    groups = ", ".join(map(str, one.groups)) or "–"
+    groups: Child = ", ".join(map(str, one.groups)) or NOTHING
+    if not head.grouped:
+        groups = one.pods or NOTHING
     links: list[Child] = []
     if not one.current:
-        compare = set_path(head.namespace, head.name, "history") + f"?from={one.revision}"
+        number_of = [("from", str(one.revision))]
+        compare = workload_path(head.kind, head.namespace, head.name, "history", query=number_of)
         links.append(tag("a", "with the current one", href=compare))
         if "undo" in act:
-            address = path("sets", head.namespace, head.name, "actions", "undo", query=[("to", str(one.revision))])
+            to = [("to", str(one.revision))]
+            address = workload_path(head.kind, head.namespace, head.name, "actions", "undo", query=to)
             links += [" · ", tag("a", "Return to it…", href=address)]
-    return row(
+    return [
         [*number, tag("span", one.key, class_="sub mono")],
         groups,
         one.served,
         names(one.images),
         age_of(one.age_seconds),
-        one.change_cause or "–",
-        links or "–",
-        id=f"revision-{one.revision}",
-    )
+        one.change_cause or NOTHING,
+        tag("span", *links) if links else NOTHING,
+    ]
 
 
 # Events
@@ -350,12 +497,13 @@ def events_sections(page: EventsPage) -> tuple[Section, ...]:
         tone = BAD if one.type == "Warning" else QUIET
         times = f" ×{one.count}" if one.count > 1 else ""
         top = [
-            tag("time", f"{age_text(one.age_seconds)} ago", datetime=one.when, class_="age"),
+            ago(one.age_seconds, one.when),
             tag("strong", one.reason),
             tag("span", f"{one.kind} ", code(one.object), times, class_="quiet-text"),
         ]
         items.append(tag("li", tag("p", *top, class_="event-top"), tag("p", one.message), class_=f"event {tone}"))
-    body: Child = tag("ol", *items, class_="timeline") if items else tag("p", "No events are kept.", class_="empty")
+    words = "No events are kept." if page.allowed else f"You may not list events in namespace {page.set.namespace}."
+    body: Child = tag("ol", *items, class_="timeline") if items else tag("p", words, class_="empty")
     more = tag("span", f"{page.left_off} older ones are left out", class_="quiet-text") if page.left_off else None
     return head_section(page.set, "events"), section("events", "Events", body, more=more)
 
@@ -370,30 +518,40 @@ def failures_sections(page: FailuresPage) -> tuple[Section, ...]:
             if page.kept
             else "Failures are kept for sets with a restartBudget; this set has none."
         )
+        if page.kept and not page.allowed:
+            name = f"{page.set.name}-failures"
+            words = f"You may not read the ConfigMap {name} in namespace {page.set.namespace}, which keeps failures."
         return head_section(page.set, "failures"), section("failures", "Failures", tag("p", words, class_="empty"))
     items = [_failure(one, number) for number, one in enumerate(page.failures)]
     return head_section(page.set, "failures"), section("failures", "Failures", tag("ol", *items, class_="timeline"))
 
 
 def _failure(failure: GroupFailure, number: int) -> Html:
-    held = pill("held", BAD) if failure.held else pill("restarted", QUIET)
-    top = tag("p", tag("time", failure.at, datetime=failure.at, class_="age"), tag("strong", f"Group {failure.group}"))
-    reason = tag("p", failure.reason, " ", held)
-    pods = []
-    for pod in failure.pods:
-        place = f" on {pod.node}" if pod.node else ""
-        lines = [tag("p", code(pod.pod), f"{place} {pod.note}".rstrip())]
-        for one in pod.containers:
-            lines.append(tag("p", container_text(one)))
-            if one.log:
-                log = tag("pre", one.log, class_="diff plan", tabindex="0", aria_label=f"Log of {one.container}")
-                lines.append(
-                    tag("details", tag("summary", "Log"), log, id=f"failure-{number}-{pod.pod}-{one.container}")
-                )
-            lines += [tag("p", one.log_note, class_="quiet-text")] if one.log_note else []
-        lines += [tag("p", text, class_="quiet-text") for text in pod.events]
-        pods.append(tag("div", *lines, class_="write"))
-    return tag("li", top, reason, *pods, class_=f"event {BAD if failure.held else QUIET}")
+    """The log of the newest failure is open: it is what one comes for."""
+    of = tag("span", " of the new version, ", code(failure.set)) if failure.set else None
+    outcome = pill("held: its budget of restarts is used up", BAD) if failure.held else pill("restarted", QUIET)
+    top = tag("p", tag("strong", f"Group {failure.group}"), of, outcome, moment(failure.at), class_="event-top")
+    pods = [_failed_pod(pod, number) for pod in failure.pods]
+    what = None if failure.pods else tag("p", what_happened(failure))
+    return tag("li", top, what, *pods, class_=f"event {BAD if failure.held else QUIET}")
+
+
+def _failed_pod(pod: PodFailure, number: int) -> Html:
+    place = [tag("span", "on ", class_="quiet-text"), pod.node] if pod.node else []
+    lines: list[Child] = [tag("p", code(pod.pod), " ", *place, f": {pod.note}" if pod.note else None)]
+    for one in pod.containers:
+        lines.append(tag("p", container_text(one, when=False)))
+        if one.log:
+            log = tag("pre", one.log, class_="diff plan", tabindex="0", aria_label=f"Log of {one.container}")
+            heading = tag("summary", f"Log of {one.container}")
+            folded = f"failure-{number}-{pod.pod}-{one.container}"
+            lines.append(tag("details", heading, log, id=folded, open=number == 0))
+        lines += [tag("p", one.log_note, class_="quiet-text")] if one.log_note else []
+    if pod.events:
+        listed = tag("ul", *(tag("li", text) for text in pod.events), class_="plain-list")
+        heading = tag("summary", counted(len(pod.events), "event"))
+        lines.append(tag("details", heading, listed, id=f"failure-{number}-{pod.pod}-events"))
+    return tag("div", *lines, class_="failed-pod")
 
 
 # Logs
@@ -412,7 +570,9 @@ def logs_sections(page: LogsPage, most: int) -> tuple[Section, ...]:
             tag("label", "Group", for_="log-group"),
             tag("select", *groups, name="group", id="log-group"),
             class_="field",
-        ),
+        )
+        if head.grouped
+        else None,
         tag(
             "div",
             tag("label", "Container", for_="log-container"),
@@ -421,11 +581,11 @@ def logs_sections(page: LogsPage, most: int) -> tuple[Section, ...]:
         ),
         tag("button", "Show", type="submit"),
         method="get",
-        action=set_path(head.namespace, head.name, "logs"),
+        action=workload_path(head.kind, head.namespace, head.name, "logs"),
         class_="filters",
     )
     query = [("group", "" if page.group is None else str(page.group)), ("container", page.container)]
-    stream = path("sets", head.namespace, head.name, "log-stream", query=query)
+    stream = workload_path(head.kind, head.namespace, head.name, "log-stream", query=query)
     lines = tag(
         "pre",
         id="log-lines",

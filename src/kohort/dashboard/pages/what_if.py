@@ -22,7 +22,10 @@ def what_if_sections(page: WhatIfPage, csrf: str) -> tuple[Section, ...]:
 
 
 def _head() -> Section:
-    words = "Paste or edit a LeaderWorkerSet or a Rollout, and see what applying it would do. Nothing is changed."
+    words = (
+        "Paste or edit a LeaderWorkerSet or a Rollout, and see what applying it would do. Nothing is changed. "
+        "To begin with a set of the fleet, open the set and choose What if."
+    )
     return Section("what-if", tag("div", tag("h1", "What if"), tag("p", words, class_="quiet-text"), id="what-if"))
 
 
@@ -50,18 +53,19 @@ def _namespace(page: WhatIfPage) -> Html:
 
 def _planned(one: PlannedSet, number: int) -> Section:
     forecast = one.forecast
-    fits = forecast.room is None or forecast.room.fits
     marks: list[Child] = [pill(forecast.action, OK if forecast.action in ("nothing", "configure") else BUSY)]
-    if not fits:
-        marks.append(pill("does not fit", BAD))
+    if forecast.room is not None:
+        marks.append(pill("fits", OK) if forecast.room.fits else pill("does not fit", BAD))
     body: list[Child] = [_figures(one), _lines(one.lines)]
-    return section(f"plan-{number}", f"LeaderWorkerSet {forecast.name}", *body, more=marks)
+    more = tag("span", *marks, class_="marks")
+    return section(f"plan-{number}", f"LeaderWorkerSet {forecast.name}", *body, more=more)
 
 
 def _figures(one: PlannedSet) -> Html:
     forecast, cost = one.forecast, one.cost
     figures: list[tuple[str, str]] = [
         ("groups recreated", str(len(forecast.recreated))),
+        ("groups in place", str(len({group for step in forecast.steps for group in step.resized}))),
         ("fewest groups serving", str(forecast.fewest_serving)),
         ("groups beyond today's", str(forecast.extra_groups)),
     ]

@@ -71,7 +71,9 @@
   function countDown() {
     for (const one of document.querySelectorAll("[data-until]")) {
       const left = Math.max(0, Math.round(Number(one.dataset.until) - Date.now() / 1000));
-      one.textContent = left + " s left";
+      const minutes = Math.floor(left / 60);
+      const hours = minutes >= 60 ? Math.floor(minutes / 60) + " h " + (minutes % 60) + " min" : "";
+      one.textContent = (hours || (minutes ? minutes + " min " : "") + (left % 60) + " s") + " left";
     }
   }
   setInterval(countDown, 1000);
@@ -94,6 +96,17 @@
     if (control) control.form.requestSubmit();
   });
 
+  // Addresses that are shared name only filters that are set.
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("form.filters")) return;
+    for (const one of event.target.elements) one.disabled = Boolean(one.name) && !one.value;
+  });
+  // A page that the back button brings again is as it was left.
+  window.addEventListener("pageshow", () => {
+    for (const one of document.querySelectorAll("form.filters :disabled")) one.disabled = false;
+    follow();
+  });
+
   // Merged logs: lines are text, never HTML.
   const log = document.getElementById("log-lines");
   if (log && log.dataset.stream) {
@@ -109,7 +122,10 @@
         const pod = document.createElement("span");
         pod.className = "pod-name tint-" + (entry.tint % 8);
         pod.textContent = entry.pod;
-        line.append(pod, " " + entry.text + "\n");
+        const time = document.createElement("time");
+        time.textContent = entry.at ? entry.at.slice(11, 19) : "";
+        time.dateTime = entry.at ? entry.at + "Z" : "";
+        line.append(time, pod, " " + entry.text + "\n");
         log.append(line);
       }
       while (log.childElementCount > most) log.firstElementChild.remove();

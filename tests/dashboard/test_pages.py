@@ -1,0 +1,200 @@
+"""What pages draw from their models, without a cluster."""
+
+import doctest
+import re
+from html import unescape
+from types import ModuleType
+
+import msgspec
+import pytest
+from tests.dashboard.test_what_if import machine, member, shown
+
+from kohort.dashboard import log_stream, server
+from kohort.dashboard.analysis_charts import ChartPoint, MetricChart, StepAnalysis
+from kohort.dashboard.pages import elements, nodes
+from kohort.dashboard.pages.analysis import analysis_section
+from kohort.dashboard.pages.elements import NOTHING, table_row
+from kohort.dashboard.pages.nodes import nodes_sections
+from kohort.dashboard.pages.release_words import state
+from kohort.dashboard.pages.set import failures_sections
+from kohort.dashboard.set_page import FailuresPage, SetHead
+from kohort.groups.failure_evidence import ContainerFailure, GroupFailure, PodFailure
+from kohort.inspection import readable_amounts
+from kohort.inspection.release import Release
+from kohort.kube import pod_logs
+from kohort.objects.json_types import Json
+from kohort.rules.rollout_labels import StepState
+
+HEAD = SetHead(
+    namespace="default",
+    name="llm",
+    state="Available",
+    wanted=2,
+    ready=2,
+    updated=2,
+    surge=0,
+    size=2,
+    revision=1,
+    revision_key="5fc56c4848",
+    images=("model:1",),
+    paused=False,
+    done=True,
+    releasing=False,
+    resizing=False,
+    failing=False,
+    age_seconds=60,
+)
+
+
+def words(html: str) -> str:
+    """What a reader sees."""
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html)))
+
+
+def test_rows_name_their_columns_for_narrow_screens() -> None:
+    drawn = table_row(("Pod", "Node", "Message"), ["llm-0", NOTHING, None])
+    assert drawn.count("data-label") == 3
+    assert re.findall(r'data-label="(\w+)" class="none"', drawn) == ["Node", "Message"]
+
+
+@pytest.mark.parametrize("module", [elements, nodes, server, log_stream, pod_logs, readable_amounts])
+def test_examples_hold(module: ModuleType) -> None:
+    found = doctest.testmod(module)
+    assert found.attempted and not found.failed
+
+
+# Charts
+
+
+def chart(**more: Json) -> MetricChart:
+    made = MetricChart(
+        name="ttft",
+        verdict="Failed",
+        message="too slow",
+        critical=False,
+        advisory=False,
+        canary_value=0.2,
+        stable_value=0.1,
+        limit="maxRatio",
+        fail_above=0.0,
+        lower=0.2,
+        upper=0.6,
+        points=[ChartPoint(10, 0.5, 0.1), ChartPoint(20, 0.7, 0.2)],
+    )
+    return msgspec.structs.replace(made, **more)
+
+
+def drawn(found: MetricChart, message: str = "") -> str:
+    analysis = StepAnalysis(1, "Failed", "Judged", message, "Gate", 20.0, 3, "", [found])
+    return analysis_section([analysis]).html
+
+
+def test_a_limit_that_compares_versions_follows_the_stable_one() -> None:
+    """maxRatio fails above a difference of 0: that is the share of the stable version, not a share of 0."""
+    assert chart(compared=True).bounds == [(10, 0.1), (20, 0.2)]
+    assert chart(compared=True, fail_above=0.05).bounds == [(10, 0.1 + 0.05), (20, 0.2 + 0.05)]
+    assert chart(fail_above=0.3).bounds == [(10, 0.3), (20, 0.3)]
+    assert chart(fail_above=None).bounds == []
+
+
+def test_a_chart_has_scales_and_its_points_are_within_them() -> None:
+    html = drawn(chart(compared=True, stable_share=0.15))
+    assert {"0 %", "87.5 %", "0 s", "20 s"} <= set(re.findall(r"<text[^>]*>([^<]+)</text>", html))
+    for points in re.findall(r'points="([^"]+)"', html):
+        places = [tuple(map(float, one.split(","))) for one in points.split()]
+        assert all(0 <= x <= 340 and 0 <= y <= 150 for x, y in places), places
+
+
+def test_a_chart_without_samples_says_so() -> None:
+    html = drawn(chart(points=[], lower=None, upper=None, fail_above=None, verdict="NoData"))
+    assert "no samples yet" in html and "too few samples" in html and "<polyline" not in html
+
+
+def test_what_a_metric_says_is_said_once() -> None:
+    assert words(drawn(chart(), message="failed: too slow")).count("too slow") == 1
+    assert "the source is gone" in words(drawn(chart(), message="the source is gone"))
+
+
+# Releases
+
+RELEASE = Release(
+    rollout="llm",
+    style="Canary",
+    phase="Progressing",
+    reason="InRolling",
+    paused=False,
+    step=1,
+    steps=2,
+    step_state="",
+    next_step=2,
+    replicas_asked="1",
+    traffic_asked="",
+    matches=(),
+    traffic_observed=None,
+    waits_for_approval=False,
+    pause_seconds=None,
+    pause_seconds_left=None,
+    stable_revision="",
+    new_revision="",
+    new_replicas=1,
+    new_replicas_ready=1,
+    message="",
+)
+
+
+@pytest.mark.parametrize("found", StepState)
+def test_every_state_of_a_step_has_words_of_its_own(found: StepState) -> None:
+    said = state(msgspec.structs.replace(RELEASE, step_state=found))
+    assert said and found.value not in said
+
+
+def test_a_pause_is_said_before_anything_else_but_a_stop() -> None:
+    paused = msgspec.structs.replace(RELEASE, paused=True, step_state="StepPaused", waits_for_approval=True)
+    assert state(paused) == "is paused"
+    assert state(paused, stopped=True) == "is stopped by its analysis"
+
+
+# Nodes
+
+
+def test_amounts_of_nodes_are_readable() -> None:
+    """Canonical forms of differences, such as 67108863Ki, say nothing to a reader."""
+    node = msgspec.structs.replace(
+        machine("n-0"), status=msgspec.structs.replace(machine("n-0").status, allocatable={"memory": "24265691136"})
+    )
+    found = words("".join(one.html for one in nodes_sections(shown([node], []))))
+    assert "22.6Gi of 22.6Gi" in found and "24265691136" not in found
+    assert "1 node " in found
+
+
+def test_groups_of_a_set_on_a_node_share_a_line() -> None:
+    pods = [member(f"llm-{number}", "n-0", 1, group=number) for number in (0, 1, 2, 5)]
+    html = "".join(one.html for one in nodes_sections(shown([machine("n-0")], pods)))
+    assert "groups 0–2, 5" in html
+    assert html.count("/dashboard/sets/default/llm") == 1
+
+
+def test_racks_are_within_their_zone() -> None:
+    zone, rack = "topology.kubernetes.io/zone", "example.com/rack"
+    nodes = [machine(f"n-{one}", **{zone: f"zone-{one // 2}", rack: f"r{one}"}) for one in range(4)]
+    sections = nodes_sections(shown(nodes, []))
+    assert [one.id for one in sections] == ["nodes-head", "domain-0", "domain-1"]
+    assert "zone-0" in sections[1].html and "rack r0" in sections[1].html and "rack r1" in sections[1].html
+
+
+# Failures
+
+
+def test_the_newest_failure_shows_its_log_and_where_it_was() -> None:
+    def failure(number: int, **more: Json) -> GroupFailure:
+        main = ContainerFailure("main", 137, log=f"end of {number}")
+        of_pod = PodFailure("llm-0", "n-0", (main,), ("Started",))
+        given = {"group": 0, "at": "2026-11-17T13:22:28Z", "reason": "PodRestarted", "leader": str(number)}
+        return msgspec.structs.replace(msgspec.convert(given, GroupFailure), pods=(of_pod,), **more)
+
+    page = FailuresPage(HEAD, True, [failure(0, held=True), failure(1, set="llm-x")])
+    html = failures_sections(page)[1].html
+    assert re.findall(r'<details id="failure-(\d)-llm-0-main"( open)?', html) == [("0", " open"), ("1", "")]
+    said = words(html)
+    assert "2026-11-17 13:22:28 UTC" in said and "held" in said
+    assert "of the new version, llm-x" in said
