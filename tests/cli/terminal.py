@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from _pytest.capture import CaptureResult
+from tests.installed import installed
 
 from kohort.cli.actions import show
 from kohort.cli.connection import guarded
@@ -67,7 +68,9 @@ def story(capsys: pytest.CaptureFixture[str]) -> Callable[..., Json]:
     @asynccontextmanager
     async def begin(nodes: int = 6, **settings: Json) -> AsyncIterator[Story]:
         parts = ("workloads", "scheduler", "operator")
-        async with Cluster(parts=parts, nodes=nodes, node_settings=settings) as cluster:
+        async with Cluster(
+            parts=parts, nodes=nodes, node_settings=settings, contents=installed("workloads")
+        ) as cluster:
             yield Story(cluster, capsys)
 
     return begin

@@ -8,8 +8,8 @@ from tests.cli.terminal import Story
 from tests.rollouts.analysis.served_metrics import judged_cluster, judged_rollout
 from tests.rollouts.releases import NAMESPACE, V2
 
-from kohort.cli.actions import analysis, show
-from kohort.cli.connection import REFUSED
+from kohort.cli.actions import analysis, edit, list_workloads, show
+from kohort.cli.connection import NOT_YET, REFUSED
 from kohort.cli.main import main
 from kohort.kube.resources import ROLLOUT_HISTORIES
 from kohort.objects.json_types import JsonObject
@@ -45,8 +45,19 @@ async def test_a_failed_step_is_shown_explained_recorded_and_overridden(capsys: 
         assert row["metrics"][0]["lower"] > 0
         assert row["metrics"][0]["canary"] > 1.15 * row["metrics"][0]["stable"]
 
+        text, code = await user.run(show.status, "llm", "text", True, 600.0)
+        assert code == NOT_YET
+        assert "Rollout llm: step 1 of 2, rolled back: all requests go to the stable version" in text
+        assert "step 1 of Rollout llm has stopped" in user.complaint
+        _, code = await user.run(edit.approve, "llm")
+        assert code == REFUSED
+        assert "step 1 was rolled back; begin it again: kohort retry llm -n default; or go on in" in user.complaint
+        (release,) = json.loads((await user.run(list_workloads.releases, "llm", "json"))[0])
+        assert (release["outcome"], release["images"]) == ("withdrawn", [V2])
+
         text, _ = await user.run(show.explain, "llm", "text")
         assert "[analysis] Rollout llm: step 1: ttft q0.95" in text
+        assert "or begin the step again: kohort retry llm -n default" in text
         assert "kohort analysis llm -n default" in text
         assert "kohort approve --override llm -n default" in text
 
@@ -59,6 +70,17 @@ async def test_a_failed_step_is_shown_explained_recorded_and_overridden(capsys: 
         assert (code, text) == (0, "step 1 of Rollout llm goes on in spite of its analysis\n")
         await story.until(lambda: story.step == 2, timeout=600)
         assert story.run(1)["overriddenBy"].endswith("only the canary is cold")
+
+
+async def test_what_is_missing_cannot_be_overridden(capsys: pytest.CaptureFixture[str]) -> None:
+    async with judged_cluster() as story:
+        user = Story(story.cluster, capsys)
+        await story.begin(plan=judged_rollout())
+        await story.change(V2)
+        await story.until(lambda: "the release does not begin" in story.message)
+        text, _ = await user.run(show.explain, "llm", "text")
+        assert "ReleaseAnalysis llm-slo does not exist; create it" in text
+        assert ("--override" in text, "kohort abort llm" in text) == (False, True)
 
 
 def _recorded(histories: list[JsonObject]) -> list[JsonObject]:

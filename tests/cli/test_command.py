@@ -106,10 +106,10 @@ def test_what_is_no_number_of_blocks_is_named(count: str) -> None:
         ("--simulated-capacity", "cpu=abc", "'abc' is not an amount of cpu; write for example 8, 500m or 64Gi"),
         ("--simulated-capacity", "cpu=4,memory=-1Gi", "'-1Gi' is not an amount of memory;"),
         ("--simulated-capacity", "cpu=", "'' is not an amount of cpu;"),
-        ("--simulated-capacity", "c pu=1", "'c pu' is no name: name part must consist of"),
+        ("--simulated-capacity", "c pu=1", "'c pu' is not a valid name: name part must consist of"),
         ("--simulated-labels", "pool=a b", "'a b' cannot be the value of pool: a valid label must be"),
-        ("--simulated-labels", "a/b/c=d", "'a/b/c' is no name: a valid label key must consist of"),
-        ("--simulated-topology", "a/b/c=2", "'a/b/c' is no name: a valid label key must consist of"),
+        ("--simulated-labels", "a/b/c=d", "'a/b/c' is not a valid name: a valid label key must consist of"),
+        ("--simulated-topology", "a/b/c=2", "'a/b/c' is not a valid name: a valid label key must consist of"),
     ],
 )
 def test_simulated_nodes_that_cannot_be_are_refused_at_once(tmp_path: Path, option: str, value: str, text: str) -> None:

@@ -1,5 +1,6 @@
 """The commands against a cluster in this process, on virtual time."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 
@@ -10,7 +11,7 @@ from tests.cli.terminal import NAMESPACE, ORDER, Story
 
 from kohort.cli.actions import edit, logs, plan, show
 from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, TOO_LATE
-from kohort.kube.pod_logs import Query
+from kohort.kube.pod_logs import TIMESTAMPS, Query
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, STATEFUL_SETS, Resource
 from kohort.objects.json_types import Json, JsonObject
 from kohort.testing import Cluster
@@ -114,6 +115,22 @@ async def test_explain_names_what_is_wrong(order: dict[str, str], kind: str, sto
         assert json.loads(text)[0]["kind"] == kind
 
 
+@pytest.mark.parametrize("policy", ["RecreateGroupOnPodRestart", "None"])
+async def test_explain_says_why_nodes_refuse_the_pods_of_a_group(policy: str, story: Callable[..., Json]) -> None:
+    """At any moment: while the refused pod is there, while it ends, and while its group waits to be made again."""
+    words = "pod-level resources need cgroup v2"
+    order = {f"{ORDER}fail": f"PodLevelResourcesNotSupported: {words}"}
+    path = "spec.leaderWorkerTemplate.workerTemplate.metadata.annotations"
+    async with story() as user:
+        await user.create(lws("llm").replicas(1).size(2).restart(policy).but(path, order), ready=False)
+        await asyncio.sleep(5.0)
+        for _ in range(12):
+            await asyncio.sleep(7.0)
+            text, code = await user.run(show.explain, "llm", "text")
+            assert code == NOT_YET
+            assert words in text, text
+
+
 async def test_explain_finds_the_missing_room(story: Callable[..., Json]) -> None:
     async with story(nodes=2) as user:
         requests = {"requests": {"nvidia.com/gpu": "8"}, "limits": {"nvidia.com/gpu": "8"}}
@@ -212,7 +229,7 @@ async def test_plan_changes_nothing_and_asks_the_server(story: Callable[..., Jso
         assert user.live()["metadata"]["resourceVersion"] == version
 
 
-async def test_plan_names_a_field_that_nobody_knows(story: Callable[..., Json]) -> None:
+async def test_plan_names_an_unknown_field(story: Callable[..., Json]) -> None:
     """Of a set that exists already, for which the server answers with the whole patch."""
     async with story() as user:
         before = lws("llm").replicas(1).size(2)
@@ -237,7 +254,7 @@ async def test_plan_server_side(story: Callable[..., Json]) -> None:
     [
         ("kind: LeaderWorkerset", "kohort: f holds no LeaderWorkerSet or Rollout, but: LeaderWorkerset\n"),
         ("", "kohort: f holds nothing; name a file with a LeaderWorkerSet or a Rollout\n"),
-        ("a: [", "kohort: f is no YAML: "),
+        ("a: [", "kohort: f is not YAML: "),
         ("kind: LeaderWorkerSet", "kohort: f: a LeaderWorkerSet has no metadata.name\n"),
     ],
 )
@@ -367,7 +384,7 @@ async def test_a_cluster_that_does_not_know_the_kind(capsys: pytest.CaptureFixtu
         )
 
 
-async def test_logs_of_pods_that_nobody_runs(story: Callable[..., Json]) -> None:
+async def test_logs_of_pods_on_simulated_nodes(story: Callable[..., Json]) -> None:
     async with story() as user:
         await user.create(lws("llm").replicas(1).size(2))
         _, code = await user.run(logs.logs, "llm", None, "", "", ())
@@ -387,7 +404,7 @@ class Written:
         self._lines = lines
 
     async def lines(self, query: Query) -> AsyncIterator[str]:
-        assert logs.TIMESTAMPS in query
+        assert TIMESTAMPS in query
         for line in self._lines:
             yield line
 
@@ -404,7 +421,7 @@ async def test_logs_are_in_the_order_of_time(capsys: pytest.CaptureFixture[str])
         "llm-0   50%|\r100%|",
         "llm-0  no time",
     ]
-    await logs.by_time([worker], (logs.TIMESTAMPS,))
+    await logs.by_time([worker], (TIMESTAMPS,))
     assert capsys.readouterr().out.startswith(f"llm-0-1  {day}01.25Z starts\n")
 
 

@@ -156,8 +156,9 @@ async def test_undo_during_a_release_returns_to_what_serves(capsys: pytest.Captu
             ([V2], "never"),
             ([V3], "not yet"),
         ]
-        _, code = await user.run(edit.undo, "llm", None, False)
+        text, code = await user.run(edit.undo, "llm", None, False)
         assert (code, user.image()) == (0, V1)
+        assert "releases it" not in text, "an undo to the stable version ends the release and begins none"
         await story.healthy(V1)
 
 

@@ -136,6 +136,43 @@ async def test_an_aborted_release_is_tried_again(capsys: pytest.CaptureFixture[s
         await story.healthy(V2)
 
 
+async def test_a_version_that_another_one_replaced_is_not_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
+    async with new_cluster() as cluster:
+        story, user = releases.Story(cluster), Story(cluster, capsys)
+        await story.begin(plan=releases.rollout(steps=[{"replicas": 1, "pause": {}}]))
+        await story.change(V2)
+        await story.at(1)
+        await cluster.settle(2)
+        await story.change(V3)
+        await story.until(lambda: bool(story.events("Superseded")))
+        await story.at(1)
+        await story.approve()
+        await story.healthy(V3)
+        _, code = await user.run(edit.retry, "llm")
+        assert (code, "has no release that was given up" in user.complaint) == (REFUSED, True)
+
+
+async def test_what_follows_an_edit_depends_on_the_rollout(capsys: pytest.CaptureFixture[str]) -> None:
+    async with new_cluster() as cluster:
+        story, user = releases.Story(cluster), Story(cluster, capsys)
+        await story.begin()
+        text, _ = await user.run(set_image.set_images, "llm", {set_image.FIRST: V2}, "all", "", False)
+        assert "; Rollout llm releases it, from its first step on; follow it with" in text
+        await story.at(1)
+        text, _ = await user.run(show.status, "llm", "text", False)
+        assert "requests with header x-tester=1, waits for approval" in text
+        text, _ = await user.run(edit.undo, "llm", None, False)
+        assert ("releases it" in text, "follow it with" in text) == (False, True)
+        await story.until(lambda: (story.condition("Progressing") or {})["reason"] == "Cancelling")
+        text, _ = await user.run(show.status, "llm", "text", False)
+        assert "Rollout llm: step 1 of 3, going back to the stable version" in text
+        await story.healthy(V1)
+        await story.edit({"spec": {"disabled": True}})
+        await story.until(lambda: story.phase == "Disabled")
+        text, _ = await user.run(set_image.set_images, "llm", {set_image.FIRST: V3}, "all", "", False)
+        assert "; Rollout llm is disabled, so it rolls out without steps; follow it with" in text
+
+
 async def test_releases_and_how_they_ended(capsys: pytest.CaptureFixture[str]) -> None:
     async with new_cluster() as cluster:
         story, user = releases.Story(cluster), Story(cluster, capsys)
@@ -156,7 +193,7 @@ async def test_releases_and_how_they_ended(capsys: pytest.CaptureFixture[str]) -
         await cluster.settle()
         text, code = await user.run(list_workloads.releases, "llm", "json")
         assert (code, [one["outcome"] for one in json.loads(text)]) == (0, ["rolled_back", "succeeded"])
-        assert json.loads(text)[-1]["images"] == [V3]
+        assert [one["images"] for one in json.loads(text)] == [[V2], [V3]], "what was released, however it ended"
         text, _ = await user.run(list_workloads.releases, "llm", "text")
         assert text.splitlines()[0].split() == ["RELEASE", "OUTCOME", "STARTED", "BY", "STEPS", "PODS", "IMAGES"]
 

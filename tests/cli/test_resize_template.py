@@ -11,13 +11,15 @@ from tests.cli.following import Follower
 from tests.cli.terminal import NAMESPACE, ORDER, Story
 from tests.rollouts.test_in_place_releases import begun
 
-from kohort.cli.actions import edit, plan, show
-from kohort.cli.actions.resize import TemplateEditOptions, resize_template
+from kohort.cli.actions import edit, plan, show, snapshot_reader
+from kohort.cli.actions.resize import TemplateEditOptions, resize_pods, resize_template
 from kohort.cli.connection import NOT_YET, PAUSED, REFUSED, TOO_LATE
 from kohort.inspection.template_resize import AmountRequest
 from kohort.kube.client import PatchType
+from kohort.kube.errors import Forbidden, MethodNotAllowed, NotFound, Status
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, Resource
 from kohort.objects.json_types import Json, JsonObject
+from kohort.rules import group_labels, rollout_labels
 
 OR_RECREATE, ONLY = "InPlaceOrRecreate", "InPlaceOnly"
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
@@ -135,7 +137,7 @@ async def test_a_stop_says_why_and_what_to_do(story: Begin) -> None:
         await order(user, "llm-1-1", resize="deferred", resize_message="no room")
         _, code = await resize(user)
         assert code == NOT_YET
-        assert "llm: stopped (DeadlineExceeded): llm-1-1: no room" in user.complaint
+        assert "llm: stopped (DeadlineExceeded): group 1: llm-1-1 on node " in user.complaint
         assert "resized in place: group 2; with former resources: groups 0, 1" in user.complaint
         assert cpus(user)["llm-1"] == "1"
         advised = {" ".join(one.split()[:2]) for one in await Follower(user).read(user.complaint)}
@@ -190,14 +192,28 @@ async def test_a_stopped_resize_is_undone(story: Begin) -> None:
         assert (code, set(cpus(user).values()), user.uids()) == (0, {"1"}, before)
 
 
+async def test_another_edit_meanwhile_ends_the_command(story: Begin) -> None:
+    async with story() as user:
+        await user.create(subject())
+        await order(user, "llm-2-1", resize="deferred")
+        asked = AmountRequest({"cpu": "2"})
+        running = asyncio.create_task(user.run(resize_template, "llm", asked, TemplateEditOptions()))
+        await asyncio.sleep(10)
+        spec = subject(cpu="3")["spec"]["leaderWorkerTemplate"]
+        await user.cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, {"spec": {"leaderWorkerTemplate": spec}})
+        _, code = await running
+        assert code == NOT_YET
+        assert "llm: another edit of the template came meanwhile, and the groups follow that one" in user.complaint
+
+
 async def test_a_timeout_leaves_it_to_the_operator(story: Begin) -> None:
     async with story() as user:
         await user.create(subject(deadline=600))
         await order(user, "llm-2-1", resize="deferred", resize_message="no room")
         text, code = await resize(user, timeout=20.0)
         assert code == TOO_LATE
-        assert "\nresize, Resizing: group 2: llm-2-1 is deferred: no room; since " in text
-        assert "llm-2-1 is deferred: no room" in user.complaint
+        assert "\nresize, Resizing: group 2: llm-2-1 is deferred on node " in text
+        assert "llm-2-1 is deferred on node " in user.complaint
         assert "the operator goes on with it" in user.complaint
         await order(user, "llm-2-1", resize="accept")
         _, code = await user.run(show.status, "llm", "text", True, 60.0)
@@ -313,7 +329,7 @@ async def test_plan_of_a_limit_range(story: Begin) -> None:
         body = {"metadata": {"name": "most"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "3"}}]}}
         await user.cluster.client.create(LIMIT_RANGES, body, NAMESPACE)
         groups, code, text = await planned(user, "4", policy=ONLY)
-        assert (code, ways(groups)[0]) == (NOT_YET, (2, "Refused", "Refused"))
+        assert (code, ways(groups)[0]) == (NOT_YET, (2, "Refused", "NotAdmitted"))
         assert "maximum cpu usage per Pod is 3" in text
 
 
@@ -370,6 +386,78 @@ async def test_wide_output_shows_three_versions_of_resources_and_drift(story: Be
         assert workers["llm-2-1"]["desired"]["cpu"] == "2"
         assert workers["llm-2-1"]["allocated"]["cpu"] == workers["llm-2-1"]["actual"]["cpu"] == "1"
         assert workers["llm-0-1"]["drift"] == ["containers[main].resources.requests.cpu"]
+
+
+async def test_sidecars_are_resized_by_name(story: Begin) -> None:
+    sidecar = {"name": "side", "image": "proxy", "restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}}
+    built = subject(replicas=1).but("spec.leaderWorkerTemplate.workerTemplate.spec.initContainers", [sidecar])
+    async with story() as user:
+        await user.create(built)
+        before = user.uids()
+        _, code = await resize(user, request=AmountRequest({"cpu": "90m"}, container="side"))
+        assert code == 0, user.complaint
+        _, code = await user.run(resize_pods, "llm", {"memory": "80Mi"}, "side", "all", False)
+        assert code == 0, user.complaint
+        for one in user.cluster.objects(PODS, NAMESPACE):
+            (found,) = one["spec"]["initContainers"]
+            assert found["resources"]["requests"] == {"cpu": "90m", "memory": "80Mi"}
+        assert user.uids() == before
+
+
+async def test_a_pod_with_one_unlimited_container_has_no_limit(story: Begin) -> None:
+    containers = [
+        {"name": "main", "image": "model", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}},
+        {"name": "log", "image": "log", "resources": {"requests": {"cpu": "1"}}},
+    ]
+    built = subject(replicas=1).but("spec.leaderWorkerTemplate.workerTemplate.spec.containers", containers)
+    async with story() as user:
+        await user.create(built)
+        text, _ = await user.run(show.get, "llm", "wide", False)
+        assert "desired 2/-" in text
+
+
+async def test_groups_that_an_edit_recreates_are_named_before(story: Begin) -> None:
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    async with story() as user:
+        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resizePolicy"
+        await user.create(subject(replicas=2).but(path, policy))
+        text, code = await resize(user)
+        assert code == 0, user.complaint
+        assert text.splitlines()[0] == (
+            "groups of llm get cpu 2 by being recreated (groups 1, 0: llm-1: its resizePolicy restarts main, and "
+            "restarts recreate the group)"
+        )
+
+
+async def test_groups_are_not_recreated_against_the_policy(story: Begin) -> None:
+    """The limit follows the request that outgrows it, and that makes the pods Guaranteed."""
+    resources = {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"cpu": "1500m", "memory": "64Mi"}}
+    path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+    async with story() as user:
+        await user.create(subject(ONLY, replicas=1).but(path, resources))
+        before = user.uids()
+        _, code = await resize(user)
+        assert (code, template_cpu(user)) == (REFUSED, "1")
+        assert user.complaint == (
+            "kohort: nothing was changed: group 0 would be recreated (the quality of service class of leaders would "
+            "change from Burstable to Guaranteed), and resourceUpdatePolicy is InPlaceOnly; ask for other amounts, or "
+            "add --recreate to allow it\n"
+        )
+        _, code = await resize(user, recreate=True)
+        assert code == 0, user.complaint
+        assert set(user.uids().values()).isdisjoint(before.values())
+
+
+async def test_plan_of_a_leader_that_makes_room_for_its_worker(story: Begin) -> None:
+    def of(cpu: str) -> JsonObject:
+        return pod().containers({"name": "main", "image": "model", "resources": {"requests": {"cpu": cpu}}})
+
+    built = subject(replicas=1).leader(of("1500m")).workers(of("400m"))
+    async with story(nodes=1, capacity={"cpu": "2", "memory": "8Gi", "pods": "10"}) as user:
+        await user.create(built)
+        files = {"f": yaml.safe_dump({**built.leader(of("400m")).workers(of("1500m"))})}
+        text, code = await user.run(plan.plan, files, "text", False, False)
+        assert (code, "waits for room" in text) == (0, False), text
 
 
 async def test_a_resize_is_a_revision_like_any_other(story: Begin) -> None:
@@ -431,6 +519,75 @@ async def test_explain_of_a_stop(orders: dict[str, str], words: str, commands: s
         assert (found["kind"], found["objects"]) == ("resize", ["group 1"])
         assert words in found["found"]
         assert followed == commands
+
+
+@pytest.mark.parametrize("message", ["could not find the requested resource", ""], ids=["older cluster", "method"])
+async def test_explain_of_a_cluster_that_cannot_resize_pods(message: str, story: Begin) -> None:
+    async with story() as user:
+        await user.create(subject(ONLY))
+        before = user.uids()
+        missing = NotFound(Status(message=f"the server {message}", code=404))
+        refusal = missing if message else MethodNotAllowed(Status(message="method not allowed", code=405))
+        faults = user.cluster.faults("operator")
+        faults.refuse(refusal, on=lambda request: request.path.endswith("/resize"), times=None)
+        await resize(user, wait=False)
+        await asyncio.sleep(30)
+        (found,), followed = await explained(user)
+        assert (found["kind"], found["objects"]) == ("resize", ["group 2"])
+        assert "the set stops there: the cluster cannot resize pods in place" in found["found"]
+        assert "needs Kubernetes 1.33 or newer" in found["action"]
+        assert found["commands"][0] == "kohort resize llm -n default --policy InPlaceOrRecreate"
+        assert followed == {"resize", "undo"}
+        assert user.uids() == before
+        text, code = await resize(user, request=AmountRequest({}), policy=OR_RECREATE)
+        assert (code, text.splitlines()[-1]) == (0, "llm: recreated: groups 0, 1, 2")
+
+
+async def test_explain_of_nodes_whose_runtime_cannot_resize(story: Begin) -> None:
+    async with story() as user:
+        await user.create(subject(ONLY))
+        text = 'pods "llm-2" is forbidden: container runtime of node sim-1 does not support it'
+        faults = user.cluster.faults("operator")
+        refusal = Forbidden(Status(message=text, code=403))
+        faults.refuse(refusal, on=lambda request: request.path.endswith("/resize"), times=None)
+        await resize(user, wait=False)
+        await asyncio.sleep(30)
+        (found,), followed = await explained(user)
+        assert text in found["found"]
+        assert followed == {"retry", "resize", "undo"}
+
+
+async def test_more_time_lets_a_stopped_resize_go_on(story: Begin) -> None:
+    async with story() as user:
+        await user.create(subject(ONLY))
+        before = user.uids()
+        await order(user, "llm-1-1", resize="deferred")
+        await resize(user, wait=False)
+        await asyncio.sleep(90)
+        (found,), _ = await explained(user)
+        (longer,) = (one for one in found["commands"] if "--deadline" in one)
+        assert longer == "kohort resize llm -n default --deadline 120"
+        await order(user, "llm-1-1", resize="accept")
+        text, code = await user.run(resize_template, "llm", AmountRequest({}), TemplateEditOptions(deadline=120))
+        assert code == 0, user.complaint
+        assert text.startswith("llm: groups have 120 s each from now on")
+        assert (set(cpus(user).values()), user.uids()) == ({"2"}, before)
+
+
+async def test_a_retry_leaves_alone_what_the_operator_decided_since(story: Begin) -> None:
+    async with story() as user:
+        await user.create(subject(ONLY))
+        await order(user, "llm-1-1", resize="infeasible")
+        await resize(user)
+        found = await snapshot_reader.snapshot(user.cluster.client, NAMESPACE, "llm")
+        note = {"metadata": {"annotations": {group_labels.GROUP_RESIZE: "decided since"}}}
+        await user.cluster.parts["operator"].crash()
+        await user.cluster.client.patch(PODS, "llm-1", NAMESPACE, note)
+        await edit.forget_stop(user.cluster.client, found)
+        leader = user.cluster.find(PODS, "llm-1", NAMESPACE)
+        await user.cluster.parts["operator"].restart()
+        assert leader is not None
+        assert leader["metadata"]["annotations"][group_labels.GROUP_RESIZE] == "decided since"
 
 
 async def test_explain_of_a_quota(story: Begin) -> None:
@@ -501,3 +658,28 @@ async def test_a_release_in_place_is_followed_to_its_pause(capsys: pytest.Captur
         await user.run(edit.abort, "llm")
         await told.ended("100m")
         assert user.uids() == before
+
+
+@pytest.mark.parametrize("verb", ["abort", "undo"])
+async def test_a_withdrawn_release_in_place_is_taken_back(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Groups have the stable resources again, but the template still asks for others: that is what is under way."""
+    quick: list[JsonObject] = [{"replicas": one, "pause": {"duration": 1}} for one in (2, "100%")]
+    async with begun(steps=quick) as told:
+        user = Story(told.cluster, capsys)
+        before = user.uids()
+        await told.resize("150m")  # so that there is an older version than the stable one
+        await told.ended("150m")
+        timeout = {rollout_labels.STEP_TIMEOUT: "100", rollout_labels.STEP_TIMEOUT_ACTION: "rollback"}
+        await told.edit({"metadata": {"annotations": timeout}})
+        await told.order("llm-3-1", "deferred")
+        await told.resize("200m")
+        await told.until(lambda: bool(told.events("Withdrawn")))
+        await told.cluster.settle()
+        text, code = await user.run(show.status, "llm", "text", False)
+        assert code != 0, text
+        if verb == "abort":
+            await user.run(edit.abort, "llm")
+        else:
+            await user.run(edit.undo, "llm", None, False)
+        await told.ended("150m")
+        assert (template_cpu(user), user.uids()) == ("150m", before)

@@ -24,7 +24,7 @@ gc.collect()
 
 def test_a_pipe_that_others_hold_open_is_closed_before_the_loop() -> None:
     command = [sys.executable, "-W", "error", "-c", STORY]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=200, check=False)
     assert done.stdout == "b'ready\\n'\n"
     assert "Event loop is closed" not in done.stderr
     assert "unclosed" not in done.stderr

@@ -113,7 +113,7 @@ def test_a_canary_needs_room_beside_the_set() -> None:
     found = planned([*TWO, node("node-2", "8")], rollout=rollout)
     assert (found.extra_groups, found.extra_pods, dict(found.extra_requests)) == (2, 4, {"cpu": "16"})
     assert found.room is not None
-    assert (found.room.fits, found.room.homeless) == (False, 2)
+    assert (found.room.fits, found.room.step, found.room.homeless) == (False, 2, 2)
 
 
 def test_nothing_is_said_where_nodes_cannot_be_read() -> None:

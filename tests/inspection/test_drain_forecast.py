@@ -1,12 +1,16 @@
 """What a drain would do to groups, in which order."""
 
+import msgspec
+from msgspec.structs import replace
 from tests.builders import LeaderWorkerSet, lws
 from tests.builders import pod as built_pod
 
 from kohort.groups.leaderworkerset import LeaderWorkerSet as SetView
 from kohort.inspection.drain_forecast import DrainForecast, drain_lines, forecast_drain
+from kohort.inspection.node_bound_claims import node_bound_claims
 from kohort.inspection.snapshot import Snapshot
-from kohort.objects.core import Pod
+from kohort.objects.core import Node, Pod
+from kohort.objects.volumes import PersistentVolume, PersistentVolumeClaim, Volume
 from kohort.rules import group_labels
 
 
@@ -15,9 +19,10 @@ def leader(index: int, node: str, *, ready: bool = True) -> Pod:
     return built_pod(f"llm-{index}").labels(labels).on(node).ready(ready).as_view(Pod)
 
 
-def drained(subject: LeaderWorkerSet, *pods: Pod) -> DrainForecast:
+def drained(subject: LeaderWorkerSet, *pods: Pod, since: str = "") -> DrainForecast:
     group_set = subject.size(1).namespaced("default").as_view(SetView)
-    return forecast_drain("a", [one for one in pods if one.spec.node_name == "a"], [Snapshot(group_set, pods)])
+    here = [one for one in pods if one.spec.node_name == "a"]
+    return forecast_drain("a", here, [Snapshot(group_set, pods)], not_ready_since=since)
 
 
 def turns(forecast: DrainForecast) -> list[tuple[int | None, int]]:
@@ -56,4 +61,106 @@ def test_a_drain_that_does_not_end() -> None:
 def test_pods_without_a_group_are_named() -> None:
     other = built_pod("web", "shop").on("a").as_view(Pod)
     found = forecast_drain("a", [other], [])
-    assert drain_lines(found) == ["drain of node a: 0 pods of 0 groups, 1 other pods", "  other pods: shop/web"]
+    assert drain_lines(found) == ["drain of node a: 0 pods of 0 groups, 1 other pod", "  other pods: shop/web"]
+
+
+def volume(name: str, *nodes: str) -> PersistentVolume:
+    """A volume that these nodes reach; without any, all do."""
+    made = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {}}
+    if nodes:
+        field = {"key": "metadata.name", "operator": "In", "values": list(nodes)}
+        made["spec"] = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchFields": [field]}]}}}
+    return msgspec.convert(made, PersistentVolume)
+
+
+def claim(name: str, volume_name: str) -> PersistentVolumeClaim:
+    metadata = {"name": name, "namespace": "default"}
+    return msgspec.convert({"metadata": metadata, "spec": {"volumeName": volume_name}}, PersistentVolumeClaim)
+
+
+def nodes(*names: str, cordoned: str = "") -> list[Node]:
+    return [
+        msgspec.convert({"metadata": {"name": name}, "spec": {"unschedulable": name == cordoned}}, Node)
+        for name in names
+    ]
+
+
+def test_claims_that_only_the_drained_node_reaches() -> None:
+    claims = [claim("here", "v1"), claim("both", "v2"), claim("any", "v3"), claim("pending", ""), claim("lost", "v9")]
+    volumes = [volume("v1", "a"), volume("v2", "a", "b"), volume("v3")]
+    assert node_bound_claims("a", nodes("a", "b"), claims, volumes) == {("default", "here")}
+    assert node_bound_claims("a", nodes("a", "b", cordoned="b"), claims, volumes) == {
+        ("default", "here"),
+        ("default", "both"),
+    }, "a node that takes no pods does not help"
+
+
+def with_claim(pod: Pod, name: str) -> Pod:
+    source = msgspec.convert({"name": "weights", "persistentVolumeClaim": {"claimName": name}}, Volume)
+    return replace(pod, spec=replace(pod.spec, volumes=(source,)))
+
+
+def test_groups_with_volumes_of_the_node_stay_away_and_use_up_the_budget() -> None:
+    group_set = guarded(2).size(1).namespaced("default").as_view(SetView)
+    pods = [leader(0, "a"), with_claim(leader(1, "a"), "w-1"), with_claim(leader(2, "a"), "w-2"), leader(3, "a")]
+    bound = frozenset({("default", "w-1"), ("default", "w-2")})
+    found = forecast_drain("a", pods, [Snapshot(group_set, pods)], bound)
+    assert turns(found) == [(1, 0), (1, 1), (2, 2), (None, 3)]
+    lines = drain_lines(found)
+    assert lines[2].endswith("llm-1; llm-1 cannot start elsewhere: only this node reaches the volume of w-1")
+    assert lines[4].endswith("llm-3; groups 1, 2 do not come back while the node is drained")
+    assert lines[5].startswith("groups with such volumes are not ready until the node is uncordoned")
+    assert not found.ends
+
+
+def test_a_claim_of_another_node_is_not_mentioned() -> None:
+    pods = [with_claim(leader(0, "a"), "w-0")]
+    group_set = guarded(1).size(1).namespaced("default").as_view(SetView)
+    found = forecast_drain("a", pods, [Snapshot(group_set, pods)], frozenset({("other", "w-0")}))
+    assert found.ends and "cannot start elsewhere" not in "".join(drain_lines(found))
+
+
+def holding(subject: LeaderWorkerSet, *groups: int) -> LeaderWorkerSet:
+    """A set whose groups are held."""
+    records = {
+        str(index): {"exhausted": {"leader": f"uid-{index}", "at": "2026-01-01T00:00:00Z", "restarts": 1}}
+        for index in groups
+    }
+    return subject.but("spec.leaderWorkerTemplate.restartBudget", {"maxRestarts": 1}).but("status.restarts", records)
+
+
+def identified(index: int, node: str) -> Pod:
+    found = leader(index, node)
+    return replace(found, metadata=replace(found.metadata, uid=f"uid-{index}"))
+
+
+def test_a_held_group_keeps_its_place_of_the_budget() -> None:
+    pods = [identified(0, "a"), identified(1, "b"), identified(2, "a"), identified(3, "b")]
+    found = drained(holding(guarded(1), 1), *pods)
+    assert turns(found) == [(None, 0), (None, 2)]
+    assert not found.ends
+    assert found.groups[0].why == "group 1 does not come back by itself, because it is held"
+    assert drain_lines(found)[-1] == (
+        "the drain does not end before held groups are restarted: kohort restart llm -n default --group 1"
+    )
+    assert turns(drained(holding(guarded(2), 1), *pods)) == [(1, 0), (2, 2)]
+
+
+def test_a_held_group_whose_leader_goes_with_the_node_comes_back() -> None:
+    found = drained(holding(guarded(1), 0), identified(0, "a"), identified(1, "a"), identified(2, "b"))
+    assert turns(found) == [(1, 0), (2, 1)]
+    assert found.ends
+
+
+def test_a_drain_of_a_lost_node_does_not_end() -> None:
+    since = "2026-01-01T00:00:00Z"
+    found = drained(guarded(1), leader(0, "a"), leader(1, "b"), since=since)
+    assert turns(found) == [(None, 0)]
+    assert f"its node has not been ready since {since}" in found.groups[0].why
+    assert drain_lines(found)[-1].endswith(
+        "kubectl taint node a node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+    )
+    forced = guarded(1).but("spec.leaderWorkerTemplate.restartBudget", {"forceDeleteOnNodeLoss": True})
+    assert drained(forced, leader(0, "a"), leader(1, "b"), since=since).ends
+    other = built_pod("web", "shop").on("a").as_view(Pod)
+    assert not forecast_drain("a", [other], [], not_ready_since=since).ends

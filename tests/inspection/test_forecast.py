@@ -103,7 +103,7 @@ def test_groups_that_grow_need_room(surge: int, size: int, cpu: str, pods: int, 
     assert any(line.startswith(replaced) for line in forecast_lines(found))
 
 
-def test_the_hold_of_a_rollout_is_nobodys_edit() -> None:
+def test_the_hold_of_a_rollout_is_not_an_edit() -> None:
     before = lws("llm").replicas(2).size(2).partition(0)
     rollout = msgspec.convert({"metadata": {"name": "llm"}}, Rollout)
     snapshot = scene(2, built=before, rollout=rollout)

@@ -5,7 +5,7 @@ import pytest
 from tests.builders import LeaderWorkerSet, lws
 from tests.inspection.scenes import group_set, member, scene
 
-from kohort.groups.resize.preflight import PreflightFailure, Refusal
+from kohort.groups.resize.preflight import PreflightFailure, PreflightRefusal
 from kohort.inspection.forecast import Forecast, forecast, forecast_lines
 from kohort.inspection.messages import resize_forecast_lines
 from kohort.inspection.resize_forecast import GroupReason, Preflight, Way
@@ -141,7 +141,7 @@ def test_as_many_at_a_time_as_may_be_unavailable_and_none_below_the_partition() 
     assert "Held at the old revision by the partition: group 0." in forecast_lines(found)
 
 
-FAILURE = PreflightFailure(Refusal.INFEASIBLE, "llm-1-1", "40 cpu requested, node node-1 has 32")
+FAILURE = PreflightFailure(PreflightRefusal.INFEASIBLE, "llm-1-1", "40 cpu requested, node node-1 has 32")
 
 
 def test_a_group_that_can_never_follow_is_recreated() -> None:
@@ -149,7 +149,7 @@ def test_a_group_that_can_never_follow_is_recreated() -> None:
     assert (found.action, found.recreated) == ("roll", (1,))
     assert ways(found) == {
         2: (Way.IN_PLACE, None),
-        1: (Way.RECREATE, Refusal.INFEASIBLE),
+        1: (Way.RECREATE, PreflightRefusal.INFEASIBLE),
         0: (Way.IN_PLACE, None),
     }
     assert any("llm-1-1 can never fit its node: 40 cpu requested" in line for line in lines(found))
@@ -160,16 +160,18 @@ def test_the_set_stops_at_a_group_that_may_only_follow_in_place() -> None:
     assert (found.action, found.recreated) == ("resize", ())
     assert ways(found) == {
         2: (Way.IN_PLACE, None),
-        1: (Way.REFUSED, Refusal.INFEASIBLE),
+        1: (Way.REFUSED, PreflightRefusal.INFEASIBLE),
         0: (Way.REFUSED, GroupReason.NOT_REACHED),
     }
     assert "Refused: group 0 (the set stops before it)." in lines(found)
 
 
 def test_a_group_waits_for_its_quota_and_those_behind_it_too() -> None:
-    failure = PreflightFailure(Refusal.QUOTA_EXCEEDED, "llm-1", "quota team: 2 more requests.cpu, 9 of 10 used")
+    failure = PreflightFailure(
+        PreflightRefusal.QUOTA_EXCEEDED, "llm-1", "quota team: 2 more requests.cpu, 9 of 10 used"
+    )
     found = foresee(subject(BURSTABLE, OR_RECREATE), subject(MORE, OR_RECREATE), {1: failure, 0: failure})
-    assert ways(found)[1] == (Way.REFUSED, Refusal.QUOTA_EXCEEDED)
+    assert ways(found)[1] == (Way.REFUSED, PreflightRefusal.QUOTA_EXCEEDED)
     assert found.recreated == ()
 
 
@@ -186,3 +188,33 @@ def test_what_cannot_be_in_place_is_an_ordinary_roll(policy: str) -> None:
     found = foresee(subject(BURSTABLE, policy), subject(GUARANTEED, policy))
     assert (found.action, found.recreated) == ("roll", (2, 1, 0))
     assert ways(found) == dict.fromkeys((2, 1, 0), (Way.RECREATE, RecreateReason.QOS_CHANGED))
+
+
+def test_an_init_container_that_has_ended_is_named_with_its_field() -> None:
+    def with_init(cpu: str) -> LeaderWorkerSet:
+        one = {"name": "prep", "image": "prep", "resources": {"requests": {"cpu": cpu}}}
+        return subject(BURSTABLE, OR_RECREATE).but(f"{SPEC}.initContainers", [one])
+
+    found = foresee(with_init("1"), with_init("2")).resources
+    assert found is not None
+    (line,) = resize_forecast_lines(found)
+    assert line == (
+        "Recreated: groups 2, 1, 0 (initContainers[prep].resources.requests.cpu of leaders changes, and that init "
+        "container has ended)."
+    )
+
+
+def test_groups_whose_containers_restart_are_not_ready_meanwhile() -> None:
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    before, after = (subject(one, ONLY, resizePolicy=policy) for one in (BURSTABLE, MORE))
+    assert [step.serving for step in foresee(before, after).steps] == [2, 2, 2]
+    assert [step.serving for step in foresee(subject(BURSTABLE, ONLY), subject(MORE, ONLY)).steps] == [3, 3, 3]
+
+
+def test_no_group_is_added_for_a_resize_in_place() -> None:
+    def surging(resources: JsonObject) -> LeaderWorkerSet:
+        return subject(resources, ONLY, replicas=2).max_surge(1).max_unavailable(0)
+
+    found = foresee(surging(BURSTABLE), surging(MORE))
+    assert [(step.created, step.resized) for step in found.steps] == [((), (1,)), ((), (0,))]
+    assert (found.extra_groups, found.extra_pods) == (0, 0)

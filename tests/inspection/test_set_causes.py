@@ -78,6 +78,18 @@ def test_a_set_at_rest_has_none() -> None:
             ),
             "scheduling",
             "PersistentVolume",
+            "only some nodes reach its volume: kubectl uncordon",
+        ),
+        (
+            without_node(member(0), "0/2 nodes are available: 2 node(s) were unschedulable."),
+            "scheduling",
+            "unschedulable",
+            "kubectl uncordon",
+        ),
+        (
+            without_node(member(0), "0/2 nodes are available: 2 node(s) had no available volume zone."),
+            "scheduling",
+            "volume zone",
             "kubectl describe the pod",
         ),
         (
@@ -112,6 +124,12 @@ def test_a_set_at_rest_has_none() -> None:
         (begun(waiting(member(0), "ContainerCreating")), "waiting", "Pending", "starting"),
         (waiting(member(0), ""), "waiting", "node node-0 has not begun with it", "kubectl get node node-0"),
         (specified(without_node(member(0)), schedulerName="volcano"), "waiting", "volcano", "scheduler runs"),
+        (
+            specified(without_node(member(0)), schedulingGates=[{"name": "kohort.dev/restart-backoff"}]),
+            "crash",
+            "failed again and again",
+            "fix the template",
+        ),
         (
             specified(without_node(member(0)), schedulingGates=[{"name": "a.example/hold"}]),
             "scheduling",
@@ -287,7 +305,7 @@ def test_an_operator_that_is_refused_what_it_writes_does_run() -> None:
     ("owner", "policy", "kinds"),
     [("", "Shared", ["refused"]), ("uid-set", "Shared", []), ("", "UniquePerReplica", [])],
 )
-def test_a_service_of_somebody_else_with_the_name_of_the_set(owner: str, policy: str, kinds: list[str]) -> None:
+def test_a_foreign_service_with_the_name_of_the_set(owner: str, policy: str, kinds: list[str]) -> None:
     owners = [{"kind": "LeaderWorkerSet", "name": "llm", "uid": owner, "controller": True}] if owner else []
     service = msgspec.convert({"metadata": {"name": "llm", "ownerReferences": owners}}, GroupService)
     found = causes(scene(built=lws("llm").replicas(2).size(2).network(policy), service=service))
@@ -429,3 +447,13 @@ def test_exclusive_placement_names_its_label() -> None:
     exclusive = group_set(lws("llm").replicas(2).size(2).exclusive(label))
     marked: Snapshot = msgspec.structs.replace(snapshot, group_set=exclusive)
     assert label in causes(marked)[0].action.text
+
+
+def test_a_silent_node_is_named_instead_of_the_probes_of_its_pods() -> None:
+    since = "2026-01-01T00:00:00Z"
+    pods = [member(0, ready=False), member(0, 1, ready=False), member(1), member(1, 1)]
+    found = causes(scene(pods=pods, silent_nodes={"node-0": since}))
+    assert [(one.kind, one.objects) for one in found] == [(CauseKind.NODE, ("llm-0", "llm-0-1"))]
+    assert found[0].found == f"its node node-0 has not been ready since {since}"
+    assert "kubectl taint node node-0 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute" in found[0].action.text
+    assert "restartBudget.forceDeleteOnNodeLoss" in found[0].action.text

@@ -45,13 +45,19 @@ def test_the_tree_of_a_set_at_rest() -> None:
     ]
 
 
+def test_a_revision_that_the_history_does_not_number_is_named_by_its_key() -> None:
+    """So it is with a canary set whose claims are kept by other rules than those of the stable set."""
+    lines = tree.drawn(tree.tree_of(scene(revisions=[revision(lws("llm"), 3)]), NOW, {}))
+    assert lines[0] == f"default/llm  Available  2/2 groups ready, 2 up to date, revision {KEY}"
+
+
 def test_what_is_missing_broken_old_or_surplus_is_seen_in_the_tree() -> None:
     pods = (member(0, revision=OLD), waiting(member(1), "ErrImagePull"), member(2), member(2, 1))
     lines = tree.drawn(tree.tree_of(scene(pods=pods, stateful_sets=[leader_set(3), workers(2)]), NOW))
     assert lines[1:4] == [
         f"├─ group 0  not ready  revision {OLD} (old)",
         "│  ├─ llm-0  leader  1/1  node-0  Running",
-        "│  └─ 1 of 2 pods do not exist yet",
+        "│  └─ 1 of 2 pods does not exist yet",
     ]
     assert "Pending: container main is waiting: ErrImagePull" in lines[5]
     assert lines[7] == f"└─ group 2  ready  revision {KEY}  surge"
@@ -250,5 +256,5 @@ def test_resuming_puts_the_users_partition_back() -> None:
 
 
 def test_what_is_not_paused_needs_no_resuming() -> None:
-    assert roll_pause.resume(scene()) == roll_pause.Decision(None, "llm is not paused")
+    assert roll_pause.resume(scene()) == roll_pause.PauseDecision(None, "llm is not paused")
     assert roll_pause.pause(scene(group_set=group_set(lws("llm"), annotations={roll_pause.NOTE: "0"}))).patch is None

@@ -58,13 +58,20 @@ async def test_its_rights_are_enough_and_do_not_write(namespaces: tuple[str, ...
 
 @pytest.mark.parametrize("actions", [True, False])
 @pytest.mark.parametrize("hosts", [(), ("dashboard.example.com",)])
-def test_the_chart_is_the_plain_manifests(actions: bool, hosts: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("secret", ["", "dashboard-tls"])
+def test_the_chart_is_the_plain_manifests(actions: bool, hosts: tuple[str, ...], secret: str) -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    values["dashboard"] = {"enabled": True, "allowActions": actions, "hosts": ",".join(hosts)}
+    values["dashboard"] = {"enabled": True, "allowActions": actions, "hosts": ",".join(hosts), "tlsSecret": secret}
     rendered = {_key(one): one for one in Rendering(values, "somewhere").objects()}
-    options = Options(namespace="somewhere", dashboard=True, dashboard_actions=actions, dashboard_hosts=hosts)
+    options = Options(
+        namespace="somewhere",
+        dashboard=True,
+        dashboard_actions=actions,
+        dashboard_hosts=hosts,
+        dashboard_tls_secret=secret,
+    )
     plain = dashboard_deployment.dashboard(options)
-    assert len(plain) == 7
+    assert len(plain) == (8 if secret else 7)
     assert {_key(one): one for one in plain}.items() <= rendered.items()
 
 
@@ -83,6 +90,30 @@ def test_the_arguments_are_those_of_the_command() -> None:
     assert (context.params["namespaces"], context.params["allowed_hosts"]) == ("east", ("a.example.com",))
     pod = deployment["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] and container["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_with_a_certificate_it_serves_https_to_probes_and_users() -> None:
+    import click
+
+    plain = dashboard_deployment.dashboard(Options(dashboard=True, dashboard_tls_secret="dashboard-tls"))
+    found = {one["kind"]: one for one in plain}
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    command = main.get_command(click.Context(main), "dashboard")
+    assert command is not None
+    params = command.make_context("dashboard", [*container["args"]]).params
+    assert (params["auth"], params["client_ca"]) == ("token", "cluster")
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == "tls"]
+    assert {params["tls_cert"], params["tls_key"]} == {f"{mount['mountPath']}/tls.{end}" for end in ("crt", "key")}
+    assert {"name": "tls", "secret": {"secretName": "dashboard-tls", "defaultMode": 0o440}} in pod["volumes"]
+    assert pod["securityContext"]["fsGroup"] == container["securityContext"]["runAsGroup"]
+    assert (
+        container["readinessProbe"]["httpGet"]["scheme"] == container["livenessProbe"]["httpGet"]["scheme"] == "HTTPS"
+    )
+    assert found["Service"]["spec"]["ports"][0]["port"] == 443
+    assert found["RoleBinding"]["metadata"]["namespace"] == "kube-system"
+    rules = [rule for one in plain for rule in one.get("rules", ())]
+    assert not any("impersonate" in one["verbs"] for one in rules)
 
 
 def test_it_is_not_installed_unless_asked_for() -> None:

@@ -3,11 +3,12 @@
 import click
 
 from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.option_types import WholeNumber
 
 
 @click.command("approve")
 @workload_argument()
-@click.option("--step", type=click.IntRange(1), metavar="N", help="Go to this step, forward or back.")
+@click.option("--step", type=WholeNumber(1), metavar="N", help="Go to this step, forward or back.")
 @click.option("--full", is_flag=True, help="Go to the last step: skip all steps between.")
 @click.option("--override", is_flag=True, help="Go on with the current step in spite of its analysis.")
 @click.option("--reason", default="", metavar="TEXT", help="With --override: why. Kept with the analysis of the step.")

@@ -135,13 +135,13 @@ def _workload_name(context: click.Context, parameter: click.Parameter, value: st
     >>> _workload_name(click.Context(click.Command("get")), click.Argument(["name"]), "deployment.apps/web")
     'deployment/web'
     """
+    from kohort.objects.names import path_segment
+
     if value is None:
         return None
-    kind, slash, name = value.partition("/")
-    if not slash:
-        return value
+    kind, _, name = value.partition("/") if "/" in value else ("lws", "", value)
     known = KINDS.get(kind.split(".")[0].lower())
-    if known is None or not name:
+    if known is None or not name or path_segment(name):
         raise click.BadParameter(
             f"{value!r} names no workload: write the name of a LeaderWorkerSet, deployment/NAME, statefulset/NAME or "
             "rollout/NAME"
@@ -153,7 +153,7 @@ def _set_name(context: click.Context, parameter: click.Parameter, value: str | N
     """For commands about groups, which only LeaderWorkerSets have."""
     name = _workload_name(context, parameter, value)
     if name is not None and "/" in name:
-        raise click.BadParameter(f"{value!r} is no LeaderWorkerSet: write its name, or lws/NAME")
+        raise click.BadParameter(f"{value!r} is not a LeaderWorkerSet: write its name, or lws/NAME")
     return name
 
 
@@ -236,7 +236,9 @@ async def guarded(action: Action, client: "Client", namespace: str) -> int:
 
 def print_error(text: str) -> int:
     """Print an error to stderr; returns its exit code."""
-    click.echo(f"kohort: {text}", err=True)
+    from kohort.rules.terminal_text import with_visible_controls
+
+    click.echo(with_visible_controls(f"kohort: {text}"), err=True)
     return REFUSED
 
 

@@ -3,12 +3,13 @@
 import click
 
 from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.option_types import WholeNumber
 
 
 @click.command("diff")
 @workload_argument()
-@click.argument("old", type=click.IntRange(1), required=False)
-@click.argument("new", type=click.IntRange(1), required=False)
+@click.argument("old", type=WholeNumber(1), required=False)
+@click.argument("new", type=WholeNumber(1), required=False)
 @click.option("--exit-code", is_flag=True, help="Exit code 4 if they differ.")
 @cluster_options
 def command(name: str, old: int | None, new: int | None, exit_code: bool, target: Target) -> None:

@@ -3,11 +3,12 @@
 import click
 
 from kohort.cli.connection import Target, cluster_options, execute, output_option, workload_argument
+from kohort.cli.option_types import WholeNumber
 
 
 @click.command("failures")
 @workload_argument()
-@click.option("--group", type=click.IntRange(0), metavar="INDEX", help="Only this group.")
+@click.option("--group", type=WholeNumber(0), metavar="INDEX", help="Only this group.")
 @output_option()
 @cluster_options
 def command(name: str, group: int | None, output: str, target: Target) -> None:

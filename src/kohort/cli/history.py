@@ -3,11 +3,12 @@
 import click
 
 from kohort.cli.connection import Target, cluster_options, execute, output_option, workload_argument
+from kohort.cli.option_types import WholeNumber
 
 
 @click.command("history")
 @workload_argument()
-@click.option("--revision", type=click.IntRange(1), help="Show the whole template of this revision.")
+@click.option("--revision", type=WholeNumber(1), help="Show the whole template of this revision.")
 @output_option()
 @cluster_options
 def command(name: str, revision: int | None, output: str, target: Target) -> None:

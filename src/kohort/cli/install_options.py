@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kohort.cli.connection import Refusal, Target, execute
-from kohort.cli.option_types import listed
+from kohort.cli.option_types import WholeNumber, listed
 from kohort.objects.json_types import Json
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ CLIENT: Final = "kohort-install"
 _NAMESPACE = click.option("-n", "--namespace", metavar="NAME", help="Namespace of the operator.  [default: lws-system]")
 _CHOICES = (
     click.option("--image", metavar="NAME", help="The operator's image."),
-    click.option("--replicas", type=click.IntRange(0), help="Replicas of the operator.  [default: 2]"),
+    click.option("--replicas", type=WholeNumber(0), help="Replicas of the operator.  [default: 2]"),
     click.option("--namespaces", metavar="LIST", help="Confine the operator to these namespaces.  [default: all]"),
     click.option("--rollouts/--no-rollouts", default=True, help="Whether it handles Rollouts, too.  [default: yes]"),
     click.option("--cert-manager", is_flag=True, help="Let cert-manager issue the webhook certificate."),
@@ -29,9 +29,16 @@ _CHOICES = (
         help="Schedule each group as a gang, with PodGroups of this scheduler.",
     ),
     click.option("--dashboard", is_flag=True, help="Install the dashboard, too; users log in with tokens."),
-    click.option("--dashboard-actions", is_flag=True, help="Let its users act: approve, pause, abort, restart, undo."),
+    click.option(
+        "--dashboard-actions", is_flag=True, help="Let its users act: approve, abort, restart, resize and others."
+    ),
     click.option(
         "--dashboard-hosts", metavar="LIST", help="Names by which browsers reach it, such as that of an Ingress."
+    ),
+    click.option(
+        "--dashboard-tls-secret",
+        metavar="NAME",
+        help="It serves HTTPS with tls.crt and tls.key of this Secret; users may show client certificates, too.",
     ),
     click.option(
         "--default-resize-policy", type=click.Choice(["None", "Recreate"]), help="For sets that do not specify one."
@@ -62,8 +69,9 @@ def options_of(values: dict[str, Json]) -> "Options":
             raise click.UsageError("--namespaces: names no namespace; leave it out to look after all")
     if "dashboard_hosts" in chosen:
         chosen["dashboard_hosts"] = tuple(listed(chosen["dashboard_hosts"]))
-    if not chosen.get("dashboard") and (chosen.get("dashboard_actions") or chosen.get("dashboard_hosts")):
-        raise click.UsageError("--dashboard-actions, --dashboard-hosts: add --dashboard")
+    details = ("dashboard_actions", "dashboard_hosts", "dashboard_tls_secret")
+    if not chosen.get("dashboard") and any(chosen.get(one) for one in details):
+        raise click.UsageError("--dashboard-actions, --dashboard-hosts, --dashboard-tls-secret: add --dashboard")
     _check_names("--namespace", *filter(None, (chosen.get("namespace"),)))
     _check_names("--namespaces", *chosen.get("namespaces", ()))
     return Options(**chosen)

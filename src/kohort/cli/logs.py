@@ -3,6 +3,7 @@
 import click
 
 from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.option_types import WholeNumber
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
@@ -21,12 +22,12 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 
 @click.command("logs")
 @workload_argument()
-@click.option("--group", type=click.IntRange(0), metavar="INDEX", help="Only this group.")
+@click.option("--group", type=WholeNumber(0), metavar="INDEX", help="Only this group.")
 @click.option("--pod", default="", help="Only this pod.")
 @click.option("-c", "--container", default="", help="Which container.  [default: the first]")
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until interrupted.")
 @click.option("-p", "--previous", is_flag=True, help="Logs of the container before its last restart.")
-@click.option("--tail", type=click.IntRange(0), help="Only the last lines of each pod.")
+@click.option("--tail", type=WholeNumber(0), help="Only the last lines of each pod.")
 @click.option("--since", metavar="TIME", callback=_seconds, help="Only lines newer than this: 30s, 5m, 1h, or seconds.")
 @click.option("--timestamps", is_flag=True, help="Show when each line was written.")
 @cluster_options

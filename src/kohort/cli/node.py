@@ -4,7 +4,7 @@ import asyncio
 import signal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kohort.kube.transport import HttpsTransport
     from kohort.node.runtimes.cri.discovery import RuntimeFacts
     from kohort.node.runtimes.interface import Runtime
+    from kohort.rules.node_feature_gates import NodeGates
 
 
 @click.command()
@@ -80,28 +81,12 @@ def command(
 ) -> None:
     """Make this machine a node of a cluster: pods that are bound to it run in its container runtime, or as its
     processes."""
-    from kohort.kube.kubeconfig import KubeconfigError, load
-    from kohort.kube.private_files import NotPrivate
-    from kohort.node.cgroups import NoLimits, warning_of_no_limits
-    from kohort.node.machine_info import own_name
+    from kohort.node.cgroups import warning_of_no_limits
     from kohort.node.registration import register
-    from kohort.node.single_agent_lock import NodeTaken
     from kohort.resources import Settings
-    from kohort.rules.node_feature_gates import NodeGates
 
-    try:
-        _check_name(name or own_name())
-        own_labels = option_types.labels("--label", option_types.pairs("--label", labels))
-        own_capacity = option_types.amounts("--capacity", option_types.pairs("--capacity", capacity))
-        gates = NodeGates.parse(feature_gates)
-    except CannotStart as problem:
-        raise click.UsageError(str(problem)) from problem
-    except ValueError as problem:
-        raise click.UsageError(f"--feature-gates: {problem}") from problem
-    try:
-        transport = load(kubeconfig)
-    except KubeconfigError as problem:
-        fail(f"{problem}; name the cluster to join with --kubeconfig")
+    parsed = _parsed_options(name, labels, capacity, feature_gates)
+    transport = _transport(kubeconfig)
     containers = _container_runtime(runtime, runtime_endpoint, data_dir, share_runtime)
     if runtime != "simulated" and cgroup_parent is None and (unlimited := warning_of_no_limits()):
         print_error(unlimited)
@@ -112,8 +97,8 @@ def command(
         root_certificate=transport.connection.ca.decode(),
         api_server=transport.connection.server,
         cgroup_parent=cgroup_parent,
-        labels=own_labels,
-        capacity=own_capacity,
+        labels=parsed.labels,
+        capacity=parsed.capacity,
         runtime=_simulated() if runtime == "simulated" else None,
         containers=containers,
         credentials_file=registry_credentials,
@@ -121,8 +106,54 @@ def command(
         stop_pods=stop_pods,
         own_networks=not shared_network,
         settings=Settings(single_process_oom_kill=single_process_oom_kill),
-        gates=gates,
+        gates=parsed.gates,
     )
+    _run_until_signalled(transport, joining)
+
+
+class _ParsedOptions(NamedTuple):
+    labels: dict[str, str]
+    capacity: dict[str, str]
+    gates: "NodeGates"
+
+
+def _parsed_options(
+    name: str, labels: tuple[str, ...], capacity: tuple[str, ...], feature_gates: str
+) -> _ParsedOptions:
+    """Raises UsageError, also for a name that no node can have."""
+    from kohort.node.machine_info import own_name
+    from kohort.rules.node_feature_gates import NodeGates
+
+    try:
+        _check_name(name or own_name())
+        return _ParsedOptions(
+            option_types.labels("--label", option_types.pairs("--label", labels)),
+            option_types.amounts("--capacity", option_types.pairs("--capacity", capacity)),
+            NodeGates.parse(feature_gates),
+        )
+    except CannotStart as problem:
+        raise click.UsageError(str(problem)) from problem
+    except ValueError as problem:
+        raise click.UsageError(f"--feature-gates: {problem}") from problem
+
+
+def _transport(kubeconfig: Path | None) -> "HttpsTransport":
+    from kohort.kube.kubeconfig import KubeconfigError, load
+
+    try:
+        return load(kubeconfig)
+    except KubeconfigError as problem:
+        fail(f"{problem}; name the cluster to join with --kubeconfig")
+
+
+def _run_until_signalled(
+    transport: "HttpsTransport", joining: "Callable[[Manager], Callable[[], Awaitable[None]]]"
+) -> None:
+    """Ends the process with a message where the machine cannot be this node."""
+    from kohort.kube.private_files import NotPrivate
+    from kohort.node.cgroups import NoLimits
+    from kohort.node.single_agent_lock import NodeTaken
+
     try:
         asyncio.run(_run(transport, joining))
     except NodeTaken as taken:

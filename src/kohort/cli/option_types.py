@@ -24,13 +24,32 @@ class SomePath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class WholeNumber(click.IntRange):
+    """A whole number; what is not one is refused with the limits that hold."""
+
+    name = "number"
+
+    def convert(self, value: int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number: int = super().convert(value, param, ctx)
+        except click.BadParameter:
+            limits = f"of {self.min} or more" if self.max is None else f"from {self.min} to {self.max}"
+            self.fail(f"{str(value)!r} is not a whole number {limits}", param, ctx)
+        return number
+
+
 class Seconds(click.FloatRange):
     """A time that can be waited for: neither `inf` nor `nan`."""
 
+    name = "seconds"
+
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        seconds = super().convert(value, param, ctx)
+        try:
+            seconds: float = super().convert(value, param, ctx)
+        except click.BadParameter:
+            seconds = math.nan
         if not math.isfinite(seconds):
-            self.fail(f"{value} is no time", param, ctx)
+            self.fail(f"{str(value)!r} is not a number of seconds of {self.min or 0:g} or more", param, ctx)
         return seconds
 
 
@@ -89,7 +108,7 @@ def _check_keys(option: str, given: Mapping[str, str]) -> None:
 
     for name in given:
         if problems := qualified_name(name):
-            raise BadOption(f"{option}: {name!r} is no name: {problems[0]}")
+            raise BadOption(f"{option}: {name!r} is not a valid name: {problems[0]}")
 
 
 runtime_endpoint = click.option(

@@ -1,10 +1,12 @@
 """`kohort resize`."""
 
+from collections.abc import Set
 from typing import Literal
 
 import click
 
 from kohort.cli.connection import Target, cluster_options, execute, output_option, set_argument
+from kohort.cli.option_types import Seconds, WholeNumber
 
 
 def _amount(context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -13,13 +15,13 @@ def _amount(context: click.Context, parameter: click.Parameter, value: str) -> s
     try:
         Quantity.parse(value or 0)
     except ValueError:
-        raise click.BadParameter(f"{value!r} is no amount: write 500m, 2 or 1.5, for memory 512Mi or 4Gi") from None
+        raise click.BadParameter(f"{value!r} is not an amount: write 500m, 2 or 1.5, for memory 512Mi or 4Gi") from None
     return value
 
 
 @click.command("resize")
 @set_argument()
-@click.option("--size", type=click.IntRange(1), help="Pods per group. Groups are recreated.")
+@click.option("--size", type=WholeNumber(1), help="Pods per group. Groups are recreated.")
 @click.option("--cpu", default="", callback=_amount, help="New CPU request.")
 @click.option("--memory", default="", callback=_amount, help="New memory request.")
 @click.option("--container", default="", help="With --cpu and --memory: which container.  [default: the first]")
@@ -31,19 +33,25 @@ def _amount(context: click.Context, parameter: click.Parameter, value: str) -> s
     help="Set the resourceUpdatePolicy of the set in the same edit.",
 )
 @click.option(
+    "--deadline",
+    type=WholeNumber(1, 86400),
+    metavar="SECONDS",
+    help="Set the resourceUpdateDeadlineSeconds of the set in the same edit: how long a group may take.",
+)
+@click.option(
     "--recreate",
     is_flag=True,
     help="Edit the template also if the set recreates all groups for it; with --size, also without resizePolicy.",
 )
 @click.option("--pods-only", is_flag=True, help="Change running pods, in place, and leave the template as it is.")
 @click.option(
-    "--allow-recreate",
+    "--allow-restart",
     is_flag=True,
-    help="With --pods-only: also containers that restart for it, and whose groups are then recreated at the old size.",
+    help="With --pods-only: also containers that restart for it, while the rest of their group runs on.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done with each group; nothing is changed.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Follow it until it is done or has stopped.")
-@click.option("--timeout", type=click.FloatRange(0), help="With --wait: at most so many seconds; then exit code 5.")
+@click.option("--timeout", type=Seconds(0), help="With --wait: at most so many seconds; then exit code 5.")
 @output_option()
 @cluster_options
 def command(
@@ -55,9 +63,10 @@ def command(
     whole_pod: bool,
     role: Literal["all", "leader", "worker"],
     policy: str | None,
+    deadline: int | None,
     recreate: bool,
     pods_only: bool,
-    allow_recreate: bool,
+    allow_restart: bool,
     dry_run: bool,
     wait: bool,
     timeout: float | None,
@@ -73,6 +82,7 @@ def command(
     \b
     kohort resize llm --cpu 2                                 change the template, follow the groups
     kohort resize llm --memory 8Gi --policy InPlaceOnly       and never recreate a group for it
+    kohort resize llm --deadline 900                          more time for groups that wait or stopped for want of it
     kohort resize llm --pod --memory 16Gi                     of each pod as a whole
     kohort resize llm --cpu 2 --dry-run                       what would happen to each group
     kohort resize llm --cpu 2 --pods-only                     running pods, not the template
@@ -84,18 +94,9 @@ def command(
     from kohort.inspection.template_resize import AmountRequest
 
     amounts = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value}
-    if size is not None and (amounts or policy):
-        raise click.UsageError("give either --size, or --cpu and/or --memory")
-    if size is None and not amounts and not policy:
-        raise click.UsageError("give --cpu, --memory or both; or --policy; or --size for the number of pods per group")
-    if whole_pod and (container or size is not None):
-        raise click.UsageError("--pod is about pods as a whole: leave out --container and --size")
-    if pods_only and (policy or recreate or not amounts):
-        raise click.UsageError("--pods-only is about running pods: give --cpu or --memory, no --policy or --recreate")
-    if allow_recreate and not pods_only:
-        raise click.UsageError("--allow-recreate is for --pods-only")
-    if policy and recreate:
-        raise click.UsageError("--recreate contradicts --policy: the policy keeps groups from being recreated")
+    given = {option for option, value in click.get_current_context().params.items() if value}
+    if contradiction := _contradiction(given):
+        raise click.UsageError(contradiction)
     if size is not None:
         wanted = size
         execute(
@@ -105,9 +106,36 @@ def command(
         execute(
             target,
             lambda client, namespace: resize.resize_pods(
-                client, namespace, name, amounts, container, role, dry_run, whole_pod, allow_recreate
+                client, namespace, name, amounts, container, role, dry_run, whole_pod, allow_restart
             ),
         )
     request = AmountRequest(amounts, container, role, whole_pod)
-    options = resize.TemplateEditOptions(policy or "", recreate, dry_run, wait, timeout, output)
+    options = resize.TemplateEditOptions(policy or "", deadline, recreate, dry_run, wait, timeout, output)
     execute(target, lambda client, namespace: resize.resize_template(client, namespace, name, request, options))
+
+
+def _contradiction(given: Set[str]) -> str:
+    """Why the options that are given cannot be given together; empty if they can."""
+    size, amounts = "size" in given, not given.isdisjoint(("cpu", "memory"))
+    strategy = not given.isdisjoint(("policy", "deadline"))
+    rows = (
+        (size and (amounts or strategy), "give either --size, or --cpu and/or --memory"),
+        (
+            not (size or amounts or strategy),
+            "give --cpu, --memory or both; or --policy or --deadline; or --size for the number of pods per group",
+        ),
+        (
+            "whole_pod" in given and (size or "container" in given),
+            "--pod is about pods as a whole: leave out --container and --size",
+        ),
+        (
+            "pods_only" in given and (strategy or "recreate" in given or not amounts),
+            "--pods-only is about running pods: give --cpu or --memory, no --policy, --deadline or --recreate",
+        ),
+        ("allow_restart" in given and "pods_only" not in given, "--allow-restart is for --pods-only"),
+        (
+            {"policy", "recreate"} <= given,
+            "--recreate contradicts --policy: the policy keeps groups from being recreated",
+        ),
+    )
+    return next((text for applies, text in rows if applies), "")

@@ -3,11 +3,12 @@
 import click
 
 from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.option_types import WholeNumber
 
 
 @click.command("restart")
 @workload_argument()
-@click.option("--group", type=click.IntRange(0), metavar="INDEX", help="Recreate only this group, at once.")
+@click.option("--group", type=WholeNumber(0), metavar="INDEX", help="Recreate only this group, at once.")
 @cluster_options
 def command(name: str, group: int | None, target: Target) -> None:
     """Recreate the groups of a set step by step, as its strategy allows."""

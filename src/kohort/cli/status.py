@@ -13,9 +13,7 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @workload_argument(required=False)
 @output_option()
 @click.option("-w", "--watch", is_flag=True, help="Wait until all groups are up to date and ready.")
-@click.option(
-    "--timeout", type=option_types.Seconds(0), metavar="SECONDS", help="With --watch: give up after this time."
-)
+@click.option("--timeout", type=option_types.Seconds(0), help="With --watch: give up after this time.")
 @click.option("--cluster", is_flag=True, help="Show the parts of the embedded cluster and their restarts instead.")
 @click.option(
     "--data-dir",

@@ -3,6 +3,7 @@
 import click
 
 from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.option_types import WholeNumber
 
 
 @click.command("undo")
@@ -11,7 +12,7 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
     "--to",
     "--to-revision",
     "to",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     metavar="REVISION",
     help="The revision to return to.  [default: the last one that served]",
 )

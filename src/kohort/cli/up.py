@@ -11,6 +11,7 @@ import click
 
 from kohort.cli import option_types
 from kohort.cli.connection import print_error
+from kohort.cli.option_types import WholeNumber
 from kohort.objects.json_types import Json
 from kohort.up import detached
 from kohort.up.data_directory import DataDirectory, default_directory
@@ -31,7 +32,7 @@ DEFAULT_PORT = 6443
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="Port; 0 for any free one."
+    "--port", type=WholeNumber(0, 65535), default=DEFAULT_PORT, show_default=True, help="Port; 0 for any free one."
 )
 @click.option(
     "--parts", default="", metavar="LIST", help="Which parts to run, for example apiserver,workloads.  [default: all]"
@@ -45,7 +46,7 @@ DEFAULT_PORT = 6443
     "--feature-gates",
     default="",
     metavar="LIST",
-    help="Feature gates of the API server, such as PodLevelResources=false.",
+    help="Feature gates of the API server and of Rollouts, such as PodLevelResources=false.",
 )
 @click.option(
     "--default-resize-policy",
@@ -69,7 +70,7 @@ DEFAULT_PORT = 6443
 @click.option("--detach", is_flag=True, help="Run in the background; return when the cluster is ready.")
 @click.option(
     "--simulated-nodes",
-    type=click.IntRange(0),
+    type=WholeNumber(0),
     default=0,
     metavar="N",
     help="How many nodes to simulate; their pods only pretend to run.",
@@ -197,16 +198,18 @@ def _options(
 ) -> "Options":
     # A person in front of the terminal wants problems, not progress.
     os.environ.setdefault("KOHORT_LOG", "warning")
-    from kohort.cluster.apiserver.kinds.feature_gates import parse as parse_gates
     from kohort.up.cluster import Options
+    from kohort.up.gates import divided
     from kohort.up.parts import chosen
 
     try:
-        turned = parse_gates(feature_gates)
+        gates, release_gates = divided(feature_gates)
     except ValueError as problem:
         raise BadOption(f"--feature-gates: {problem}") from problem
     wanted = chosen(parts, simulated=bool(simulation))
-    options = Options(data, host, port, wanted, simulation, kubeconfig, turned, default_resize_policy)
+    options = Options(
+        data, host, port, wanted, simulation, kubeconfig, gates, default_resize_policy, release_gates=release_gates
+    )
     if kubeconfig is not None and options.is_cluster:
         raise BadOption("--kubeconfig names a cluster to run parts on; leave apiserver out of --parts, or --kubeconfig")
     return options

@@ -14,6 +14,7 @@ from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, ROLLOUTS, Res
 from kohort.kube.tasks import cancel_all
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.node_conditions import RESOURCES_ENFORCED
 
 PATIENCE_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 0.5
@@ -93,7 +94,7 @@ class ClusterState:
     def enforced(self) -> bool:
         """Whether the node enforces the limits of processes."""
         conditions = [one for node in self._objects["Node"].values() for one in node["status"].get("conditions") or ()]
-        return not any(one["type"] == "ResourcesEnforced" and one["status"] == "False" for one in conditions)
+        return not any(one["type"] == RESOURCES_ENFORCED and one["status"] == "False" for one in conditions)
 
     def serves(self, version: str, groups: int) -> bool:
         """All groups are ready at this version, no other pod is left, and no release is under way."""

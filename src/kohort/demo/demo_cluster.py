@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Final
 from kohort.demo.isolation import end_with_parent
 from kohort.kube.client import Client
 from kohort.kube.kubeconfig import load
+from kohort.rules.python_command import python_command
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
@@ -33,7 +33,7 @@ class DemoCluster:
     async def command(self, *words: str) -> tuple[int, str]:
         """Run a command of kohort in a process of its own; returns its exit code and output."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "kohort", *words, "--kubeconfig", str(self.kubeconfig)),
+            *python_command("kohort", *words, "--kubeconfig", str(self.kubeconfig)),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -72,7 +72,7 @@ async def _running(data: Path, log: Path) -> AsyncIterator[None]:
     reading, writing = os.pipe()
     with log.open("wb") as errors, os.fdopen(writing, "wb") as output:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "kohort", "up", "--data-dir", str(data), "--port", "0", "--runtime", "process"),
+            *python_command("kohort", "up", "--data-dir", str(data), "--port", "0", "--runtime", "process"),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=errors,

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from kohort.inspection.advice import Advice, Command, Verb, alternatives
 from kohort.inspection.history import NoSuchRevision, previous
-from kohort.inspection.release import is_at_pause, is_rolling
+from kohort.inspection.release import failed_analysis, is_at_pause, is_outdated, is_rolling, is_withdrawn
 from kohort.inspection.release_subject import Subject, command, title
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import rollout_labels
@@ -45,9 +45,26 @@ def approval_refusal(subject: Subject) -> str:
     rollout = subject.rollout
     if rollout is None:
         return f"no Rollout releases {title(subject)}; only steps of Rollouts wait for approval"
-    if subject.releasing and is_at_pause(rollout):
+    if subject.releasing and is_at_pause(subject):
         return ""
-    return f"Rollout {rollout.metadata.name} does not wait for approval: it is {_state(subject, rollout)}"
+    name = f"Rollout {rollout.metadata.name}"
+    if subject.releasing and (stopped := _stopped(subject, rollout)):
+        return f"{name} does not wait for approval: {stopped}"
+    return f"{name} does not wait for approval: it is {_state(subject, rollout)}"
+
+
+def _stopped(subject: Subject, rollout: Rollout) -> str:
+    """Why the current step goes on by another command, and by which."""
+    step = rollout.status.current_step_index
+    if is_outdated(subject):
+        return "the template has changed since, and what was released before is removed first"
+    judged = failed_analysis(rollout)
+    if judged is None and not is_withdrawn(rollout):
+        return ""
+    what = "was rolled back" if is_withdrawn(rollout) else "failed its analysis"
+    again = f"begin it again: {command(subject, Verb.RETRY).text}"
+    override = f"; or go on in spite of it: {command(subject, Verb.OVERRIDE).text}" if judged is not None else ""
+    return f"step {step} {what}; {again}{override}"
 
 
 def jump_refusal(subject: Subject, step: int) -> str:
@@ -59,6 +76,8 @@ def jump_refusal(subject: Subject, step: int) -> str:
     count = len(rollout.strategy.steps)
     if not 1 <= step <= count:
         return f"Rollout {rollout.metadata.name} has no step {step}: there are 1 to {count}"
+    if is_outdated(subject):
+        return approval_refusal(subject)
     if step == rollout.status.current_step_index + 1:
         return approval_refusal(subject)
     return ""

@@ -10,8 +10,8 @@ labels, taints, affinity, spread, ports and requests count, and with them exclus
 | anything else | the first node |
 
 That is not the whole scheduler. Volumes, quotas and preemption are left out, and so are scores: a pod that finds no
-node here might have found one in another order. What does not fit here will hardly fit there, and that is what somebody
-wants to know who has the accelerators for two groups and asks for a third.
+node here might have found one in another order. What does not fit here will hardly fit there: enough for a
+user who has the accelerators for two groups and asks for a third.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -207,8 +207,8 @@ def _sum(many: Iterable[Amounts], name: str) -> Quantity:
 
 
 def _why(board: _Board, homeless: Sequence[tuple[Newcomers, Pod]]) -> tuple[tuple[str, ...], str]:
-    """Resources that no node has enough of, and the reason in words: labels that are missing first, for they are what
-    nobody sees in a table of free cpus."""
+    """Resources that no node has enough of, and the reason in words: labels that are missing first, because a table of
+    free cpus does not show them."""
     if unlabelled := list(dict.fromkeys(text for group, pod in homeless for text in _unlabelled(board, group, pod))):
         more = f" and {len(unlabelled) - _NAMED_AT_MOST} more" if len(unlabelled) > _NAMED_AT_MOST else ""
         return (), ", ".join(unlabelled[:_NAMED_AT_MOST]) + more

@@ -4,17 +4,18 @@
 |--:|---|---|
 | 0 | operator | the set's last edit was never observed |
 | 1 | refused | warning events of the set and its StatefulSets: quota, webhooks |
-| 2 | volume | claims that are not bound, mounts that fail |
-| 3 | scheduling | PodScheduled is False |
-| 4 | image | ErrImagePull, ImagePullBackOff, InvalidImageName |
-| 5 | configuration | CreateContainerConfigError, StartError and the like |
-| 6 | crash | CrashLoopBackOff, containers that ended, failed pods |
-| 7 | probe | running, not ready |
-| 8 | resize | PodResizePending, PodResizeInProgress with an error |
-| 9 | traffic | a step that cannot move requests: routes, Services, endpoints |
-| 10 | analysis | steps that failed their analysis, or are held by it |
-| 11 | rollout | steps that wait for approval, held partitions |
-| 12 | waiting | starting, terminating, workers that wait for their leader: not an error yet |
+| 2 | node | nodes that do not report that they are ready |
+| 3 | volume | claims that are not bound, mounts that fail |
+| 4 | scheduling | PodScheduled is False |
+| 5 | image | ErrImagePull, ImagePullBackOff, InvalidImageName |
+| 6 | configuration | CreateContainerConfigError, StartError and the like |
+| 7 | crash | CrashLoopBackOff, containers that ended, failed pods |
+| 8 | probe | running, not ready |
+| 9 | resize | PodResizePending, PodResizeInProgress with an error |
+| 10 | traffic | a step that cannot move requests: routes, Services, endpoints |
+| 11 | analysis | steps that failed their analysis, or are held by it |
+| 12 | rollout | steps that wait for approval, held partitions |
+| 13 | waiting | starting, terminating, workers that wait for their leader: not an error yet |
 """
 
 from collections.abc import Iterable
@@ -32,6 +33,7 @@ class CauseKind(StrEnum):
 
     OPERATOR = "operator"
     REFUSED = "refused"
+    NODE = "node"
     VOLUME = "volume"
     SCHEDULING = "scheduling"
     IMAGE = "image"

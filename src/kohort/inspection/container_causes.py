@@ -19,14 +19,14 @@ from kohort.inspection.problems import (
     Problem,
 )
 from kohort.kube.clock import parse_time
+from kohort.objects import container_reasons
+from kohort.objects.container_reasons import CRASH_LOOP_BACK_OFF, ERR_IMAGE_PULL, IMAGE_PULL_BACK_OFF, NEVER_RAN
 from kohort.objects.core import ContainerStatus, Pod
 from kohort.objects.pods import ContainerStateTerminated, ContainerStateWaiting
 
-_PULLING: Final = frozenset({"ErrImagePull", "ImagePullBackOff"})
+_PULLING: Final = frozenset({ERR_IMAGE_PULL, IMAGE_PULL_BACK_OFF})
 """One problem: the first during a pull, the second between two pulls."""
-_IMAGE: Final = frozenset({*_PULLING, "InvalidImageName", "ErrImageNeverPull"})
-_NEVER_RAN: Final = frozenset({"StartError", "ContainerCannotRun"})
-_ORDINARY: Final = frozenset({"", "PodInitializing", "ContainerCreating"})
+_IMAGE: Final = frozenset({*_PULLING, container_reasons.INVALID_IMAGE_NAME, container_reasons.ERR_IMAGE_NEVER_PULL})
 RECENTLY: Final = timedelta(minutes=10)
 
 
@@ -34,7 +34,7 @@ def container_problem(status: ContainerStatus, pod: Pod, context: PodContext) ->
     waiting, ended = status.state.waiting, status.state.terminated
     if waiting is not None and (found := _waiting_problem(status, waiting, pod, context)):
         return found
-    if ended is not None and ended.reason in _NEVER_RAN:
+    if ended is not None and ended.reason in NEVER_RAN:
         return CauseKind.CONFIGURATION, ContainerCannotStart(status.name, _exit(ended))
     if ended is not None and ended.exit_code and pod.status.phase != "Succeeded":
         return CauseKind.CRASH, ContainerEnded(status.name, _exit(ended), _logs(pod, context))
@@ -49,13 +49,13 @@ def _waiting_problem(
         return CauseKind.IMAGE, _image_problem(_image(pod, status), reason, context)
     if reason in CREATION_PROBLEMS:
         return CauseKind.CONFIGURATION, ContainerNotCreated(name, reason, waiting.message)
-    if reason == "CrashLoopBackOff" and ended is not None and ended.reason in _NEVER_RAN:
+    if reason == CRASH_LOOP_BACK_OFF and ended is not None and ended.reason in NEVER_RAN:
         return CauseKind.CONFIGURATION, ContainerCannotStart(name, _exit(ended))
-    if reason == "CrashLoopBackOff":
+    if reason == CRASH_LOOP_BACK_OFF:
         exit = _exit(ended) if ended is not None else None
         logs = _logs(pod, context, "--previous")
         return CauseKind.CRASH, ContainerCrashes(name, status.restart_count, exit, logs)
-    if reason not in _ORDINARY:
+    if reason not in container_reasons.ORDINARY_WAITS:
         metadata = pod.metadata
         unknown = ContainerWaits(name, reason, waiting.message, metadata.name, metadata.namespace)
         return CauseKind.CONFIGURATION, unknown
@@ -87,7 +87,7 @@ def _image_problem(image: str, reason: str, context: PodContext) -> ImageNotTher
         message = next((text for found, text in _waiting_reasons(image, context) if found == reason and text), "")
         return ImageNotThere(image, reason, message)
     known = [(found, text) for found, text in _waiting_reasons(image, context) if found in _PULLING and text]
-    known.sort(key=lambda one: one[0] != "ErrImagePull")  # ImagePullBackOff has no details
+    known.sort(key=lambda one: one[0] != ERR_IMAGE_PULL)  # ImagePullBackOff has no details
     return ImageNotThere(image, "", known[0][1] if known else "")
 
 

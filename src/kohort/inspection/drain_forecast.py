@@ -6,6 +6,9 @@
 | of a set without a disruption budget | at once, all together |
 | of a set with one | as many at a time as its budget leaves; the next when those are ready again |
 | of a set whose budget is 0 | never: the drain does not end |
+| of a set with one that groups use up which are held | never: held groups do not come back by themselves |
+| of a set that does not give up pods of lost nodes, if the node is lost | never: pods there cannot be seen to end |
+| with a volume that only this node reaches | in their turn, and stay away: later groups have one place less |
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +17,15 @@ import msgspec
 
 from kohort.groups.disruption_budget import AwayReason, groups_away
 from kohort.groups.pod_controller import restart_policy
+from kohort.inspection.advice import Verb
+from kohort.inspection.node_bound_claims import ClaimKey, claims_of_pods
+from kohort.inspection.release_subject import command
 from kohort.inspection.snapshot import Snapshot, group_of
 from kohort.objects.core import Pod
+from kohort.objects.counted_nouns import agreeing, counted
 from kohort.rules import group_labels
+from kohort.rules.group_identity import is_leader
+from kohort.rules.group_state import RestartState
 
 _RECREATING = (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED)
 
@@ -33,6 +42,8 @@ class DrainedGroup(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     """1 goes at once, 2 when those of 1 are ready again; None: it never goes."""
     waits_for: Sequence[str] = ()
     why: str = ""
+    node_bound_claims: Mapping[str, Sequence[str]] = {}
+    """Claims by pod whose volume only this node reaches: the pod does not start elsewhere."""
 
 
 class DrainForecast(msgspec.Struct, frozen=True, rename="camel"):
@@ -40,61 +51,126 @@ class DrainForecast(msgspec.Struct, frozen=True, rename="camel"):
     groups: Sequence[DrainedGroup]
     others: Sequence[str]
     """Pods on the node that belong to no group."""
+    held_groups: Sequence[str] = ()
+    """Commands that end what keeps groups from going: restarts of held groups."""
+    not_ready_since: str = ""
+    """Since when the node does not report; empty if it does."""
+    volumes_unknown: bool = False
+    """The user may not list volumes, so which of them only this node reaches is not known."""
 
     @property
     def ends(self) -> bool:
-        return all(one.turn is not None for one in self.groups)
+        return all(one.turn is not None for one in self.groups) and not (self.not_ready_since and self.others)
 
 
-def forecast_drain(node: str, pods: Sequence[Pod], sets: Sequence[Snapshot]) -> DrainForecast:
-    """`pods` are all pods on the node, `sets` those that some of them belong to."""
+def forecast_drain(
+    node: str,
+    pods: Sequence[Pod],
+    sets: Sequence[Snapshot],
+    bound: frozenset[ClaimKey] | None = frozenset(),
+    not_ready_since: str = "",
+) -> DrainForecast:
+    """`pods` are all pods on the node, `sets` those that some of them belong to, `bound` the claims whose volumes only
+    this node reaches (None if volumes may not be listed), `not_ready_since` since when the node does not report."""
     known = {(one.metadata.namespace, one.name) for one in sets}
     others = [
         f"{pod.metadata.namespace}/{pod.metadata.name}"
         for pod in pods
         if (pod.metadata.namespace, pod.metadata.labels.get(group_labels.NAME, "")) not in known
     ]
-    groups = [group for one in sets for group in _groups_of_set(one, node)]
+    groups = [group for one in sets for group in _groups_of_set(one, node, bound or frozenset())]
+    if not_ready_since:
+        forced = {(one.metadata.namespace, one.name) for one in sets if _gives_up_pods(one)}
+        stuck = f"its node has not been ready since {not_ready_since}, so its pods there cannot be seen to end"
+        groups = [
+            one
+            if (one.namespace, one.set) in forced
+            else msgspec.structs.replace(one, turn=None, waits_for=(), why=stuck)
+            for one in groups
+        ]
+    waiting = {(one.namespace, one.set) for one in groups if one.turn is None}
+    held = [text for one in sets if (one.metadata.namespace, one.name) in waiting for text in _restarts_of_held(one)]
     ordered = sorted(groups, key=lambda one: (one.turn is None, one.turn or 0, one.namespace, one.set, one.group))
-    return DrainForecast(node, ordered, sorted(others))
+    return DrainForecast(node, ordered, sorted(others), held, not_ready_since, bound is None)
 
 
-def _groups_of_set(snapshot: Snapshot, node: str) -> list[DrainedGroup]:
+def _gives_up_pods(snapshot: Snapshot) -> bool:
+    budget = snapshot.group_set.template.restart_budget
+    return budget is not None and budget.force_delete_on_node_loss
+
+
+def _restarts_of_held(snapshot: Snapshot) -> list[str]:
+    held = [index for index, state in sorted(snapshot.states.items()) if state.restart is RestartState.HELD]
+    return [command(snapshot, Verb.RESTART, "--group", str(index)).text for index in held]
+
+
+def _groups_of_set(snapshot: Snapshot, node: str, bound: frozenset[ClaimKey]) -> list[DrainedGroup]:
     group_set = snapshot.group_set
-    here: dict[int, list[str]] = {}
+    here: dict[int, list[Pod]] = {}
     for pod in snapshot.pods:
         index = group_of(pod)
         if pod.spec.node_name == node and index is not None and not pod.metadata.deleting:
-            here.setdefault(index, []).append(pod.metadata.name)
+            here.setdefault(index, []).append(pod)
+    claims = {index: claims_of_pods(pods, bound) for index, pods in here.items()}
+    staying = frozenset(index for index, found in claims.items() if found)
     leader_set = snapshot.leader_set
     partition = leader_set.partition if leader_set is not None else group_set.replicas
     away = groups_away(group_set.replicas, snapshot.states, {}, partition)
     budget = group_set.disruption_budget
     limit = budget.groups(group_set.replicas) if budget is not None else len(here) + len(away)
+    leading = {index for index, pods in here.items() for pod in pods if is_leader(pod.metadata.labels)}
+    held = frozenset(index for index, why in away.items() if why is AwayReason.HELD and index not in leading)
+    turns = _turns(sorted(here), away, limit, staying, held)
+    whole = restart_policy(group_set) in _RECREATING
     found = []
-    for index, (turn, why) in _turns(sorted(here), away, limit).items():
-        whole = restart_policy(group_set) in _RECREATING
+    for index, (turn, why) in turns.items():
         rest = [pod.metadata.name for pod in snapshot.members(index) if pod.spec.node_name != node] if whole else []
-        waits = [f"group {other}" for other in _waits_for(index, turn, _turns(sorted(here), away, limit), away, limit)]
-        metadata = snapshot.metadata
         found.append(
-            DrainedGroup(metadata.namespace, snapshot.name, index, sorted(here[index]), sorted(rest), turn, waits, why)
+            DrainedGroup(
+                namespace=snapshot.metadata.namespace,
+                set=snapshot.name,
+                group=index,
+                pods=sorted(pod.metadata.name for pod in here[index]),
+                recreated=sorted(rest),
+                turn=turn,
+                waits_for=[f"group {other}" for other in _waits_for(index, turn, turns, away)],
+                why=why,
+                node_bound_claims=claims[index],
+            )
         )
     return found
 
 
-def _turns(groups: Sequence[int], away: Mapping[int, AwayReason], limit: int) -> dict[int, tuple[int | None, str]]:
+def _turns(
+    groups: Sequence[int],
+    away: Mapping[int, AwayReason],
+    limit: int,
+    staying: frozenset[int],
+    held: frozenset[int] = frozenset(),
+) -> dict[int, tuple[int | None, str]]:
+    """`staying` groups do not come back while the node is drained, and `held` ones not by themselves, so each of them
+    keeps a place of the budget."""
     found: dict[int, tuple[int | None, str]] = {
         index: (1, f"it is {away[index].value} already") for index in groups if index in away
     }
     waiting = [index for index in groups if index not in away]
     if limit <= 0:
         return found | dict.fromkeys(waiting, (None, "spec.disruptionBudget.maxUnavailable is 0"))
-    first = max(0, limit - len(away))
-    found |= dict.fromkeys(waiting[:first], (1, ""))
-    for position, index in enumerate(waiting[first:]):
-        found[index] = (2 + position // limit, "")
-    return found
+    gone = sorted(index for index in away if index in staying or index in held)
+    turn, room = 1, limit - len(away)
+    while waiting and len(gone) < limit:
+        going, waiting = waiting[: max(0, room)], waiting[max(0, room) :]
+        found |= dict.fromkeys(going, (turn, ""))
+        gone += [index for index in going if index in staying]
+        turn, room = turn + 1, limit - len(gone)
+    by_itself = "by itself, because it is held" if len(gone) == 1 else "by themselves, because they are held"
+    when = by_itself if set(gone) <= held else "while the node is drained"
+    kept = f"{_named(gone)} {'does' if len(gone) == 1 else 'do'} not come back {when}"
+    return found | dict.fromkeys(waiting, (None, kept))
+
+
+def _named(groups: Sequence[int]) -> str:
+    return f"{'group' if len(groups) == 1 else 'groups'} {', '.join(map(str, groups))}"
 
 
 def _waits_for(
@@ -102,7 +178,6 @@ def _waits_for(
     turn: int | None,
     turns: Mapping[int, tuple[int | None, str]],
     away: Mapping[int, AwayReason],
-    limit: int,
 ) -> list[int]:
     if turn is None or turn == 1:
         return []
@@ -113,17 +188,54 @@ def _waits_for(
 def drain_lines(forecast: DrainForecast) -> list[str]:
     count = sum(len(one.pods) for one in forecast.groups)
     groups, others = len(forecast.groups), len(forecast.others)
-    lines = [f"drain of node {forecast.node}: {count} pods of {groups} groups, {others} other pods"]
+    lines = [
+        f"drain of node {forecast.node}: {counted(count, 'pod')} of {counted(groups, 'group')}, "
+        f"{counted(others, 'other pod')}"
+    ]
     for one in forecast.groups:
         when = f"{one.turn}." if one.turn is not None else "never:"
         text = f"  {when} {one.namespace}/{one.set} group {one.group}: {', '.join(one.pods)}"
         if one.recreated:
             text += f"; recreated with them: {', '.join(one.recreated)}"
-        if one.waits_for:
-            text += f"; when {', '.join(one.waits_for)} {'is' if len(one.waits_for) == 1 else 'are'} ready again"
-        lines.append(f"{text}; {one.why}" if one.why else text)
+        lines.append("; ".join([text, *conditions_of(one)]))
     if forecast.others:
         lines.append(f"  other pods: {', '.join(forecast.others)}")
+    return lines + drain_notes(forecast)
+
+
+def conditions_of(group: DrainedGroup) -> list[str]:
+    """What a group waits for, and what becomes of it."""
+    found = []
+    if group.waits_for:
+        are = agreeing(len(group.waits_for), "is", "are")
+        found.append(f"when {', '.join(group.waits_for)} {are} ready again")
+    for pod, claims in group.node_bound_claims.items():
+        found.append(f"{pod} cannot start elsewhere: only this node reaches the volume of {', '.join(claims)}")
+    return [*found, group.why] if group.why else found
+
+
+def drain_notes(forecast: DrainForecast) -> list[str]:
+    """What holds for the drain as a whole."""
+    lines = []
+    bound = any(one.node_bound_claims for one in forecast.groups)
+    if bound:
+        lines.append(
+            "groups with such volumes are not ready until the node is uncordoned, or until these claims are deleted"
+        )
+    if forecast.volumes_unknown:
+        lines.append("volumes that only this node reaches are not known: you may not list PersistentVolumes")
     if not forecast.ends:
-        lines.append("the drain does not end: raise spec.disruptionBudget.maxUnavailable, or delete the groups by hand")
+        lines.append(_what_ends_it(forecast))
     return lines
+
+
+def _what_ends_it(forecast: DrainForecast) -> str:
+    if forecast.not_ready_since:
+        return (
+            f"the drain does not end, because node {forecast.node} has not been ready since "
+            f"{forecast.not_ready_since}: bring it back, or if it is off for good: kubectl taint node {forecast.node} "
+            "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+        )
+    if forecast.held_groups:
+        return f"the drain does not end before held groups are restarted: {'; '.join(forecast.held_groups)}"
+    return "the drain does not end: raise spec.disruptionBudget.maxUnavailable, or delete the groups by hand"

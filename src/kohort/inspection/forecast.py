@@ -15,16 +15,20 @@ from kohort.groups.messages import roll_reason
 from kohort.groups.pod_mutation import PodRefused
 from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
 from kohort.inspection.capacity_forecast import Room, room_for, room_lines
-from kohort.inspection.messages import counted, listed_groups, resize_forecast_lines
+from kohort.inspection.messages import listed_groups, resize_forecast_lines
 from kohort.inspection.peak_demand import demand
 from kohort.inspection.readable_amounts import amount_text
 from kohort.inspection.resize_forecast import PlayedResizes, Preflight, ResizeForecast, resize_forecast
+from kohort.inspection.roll_cost import RollCost, roll_cost
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.stored_templates import with_pod_defaults, with_stored_pods
 from kohort.objects.core import Node, Pod
+from kohort.objects.counted_nouns import counted
 from kohort.objects.json_types import Json, JsonObject
-from kohort.rollouts.group_set import HELD_PARTITION
-from kohort.rollouts.step_arithmetic import planned
+from kohort.rollouts.forecast_types import ReleaseForecast
+from kohort.rollouts.group_set import HELD_PARTITION, GroupSet
+from kohort.rollouts.messages import duration, time_span
+from kohort.rollouts.release_forecast import forecast_release
 from kohort.rules.group_state import ABSENT, GroupState
 from kohort.rules.resource_update_policy import resource_update_policy
 
@@ -79,6 +83,10 @@ class Forecast(msgspec.Struct, frozen=True, rename="camel"):
     rollout_steps: int = 0
     resources: ResizeForecast | None = None
     """How each group gets the change, if it is about cpu and memory only."""
+    release: ReleaseForecast | None = None
+    """What that release needs, and how long it takes."""
+    cost: RollCost | None = None
+    """How long the roll takes, where no release does it; None if no running group shows how long one starts."""
     room: Room | None = None
     """Whether the nodes have the room; unknown if nodes could not be read."""
 
@@ -106,9 +114,10 @@ def forecast(
     resources = resize_forecast(before, after, resizes, asked.not_asked) if before is not None else None
     now = _standing(before)
     released_in_place = resources is not None and resources.all_in_place
-    canary = _canary_groups(before, after) if changed and not released_in_place else 0
+    release = _release(before, after) if changed and not released_in_place else None
+    canary = release.extra_replicas if release is not None else 0
     extra = max(canary, max([step.replicas for step in steps], default=len(now)) - len(now), 0)
-    played = _with_canary(steps, canary, len(now))
+    played = _with_canary(release, len(now)) if release is not None and canary else steps
     needed = demand(played, len(now), asked_before.template if asked_before is not None else None, asked_after.template)
     known = revisions.matching(after, before.revisions) if before is not None and changed else None
     return Forecast(
@@ -129,16 +138,19 @@ def forecast(
         if old is not None and old.template.size != after.template.size
         else None,
         resources=resources,
+        release=release,
+        cost=roll_cost(steps, before, after) if release is None else None,
         room=_room(played, before, asked_after, nodes, pods),
         **_releasing(before, changed),
     )
 
 
-def _canary_groups(before: Snapshot | None, after: LeaderWorkerSet) -> int:
-    """Groups that a Rollout puts beside those of the set, at its largest step."""
+def _release(before: Snapshot | None, after: LeaderWorkerSet) -> ReleaseForecast | None:
+    """What the Rollout of the set would need for this change. Whether there is room is judged by `room_for`."""
     if before is None or before.rollout is None:
-        return 0
-    return max((planned(one.replicas or 0, after.replicas) for one in before.rollout.strategy.steps), default=0)
+        return None
+    subject = GroupSet(after.metadata, after.spec)
+    return forecast_release(before.rollout, subject, None, before.pods)
 
 
 def _edited(before: Snapshot, after: LeaderWorkerSet) -> list[Change]:
@@ -149,9 +161,13 @@ def _edited(before: Snapshot, after: LeaderWorkerSet) -> list[Change]:
     return [one for one in found if not (one.path.endswith(".partition") and one.after == HELD_PARTITION)]
 
 
-def _with_canary(steps: Sequence[Step], canary: int, standing: int) -> Sequence[Step]:
-    """A canary is like new groups beyond all that there are."""
-    return [Step(0, 0, created=tuple(range(standing, standing + canary)))] if canary else steps
+def _with_canary(release: ReleaseForecast, standing: int) -> Sequence[Step]:
+    """A canary is like new groups beyond all that there are, more of them at each step of the release."""
+    steps, reached = [], 0
+    for count in (*release.replicas, release.extra_replicas):
+        steps.append(Step(0, 0, created=tuple(range(standing + reached, standing + max(count, reached)))))
+        reached = max(count, reached)
+    return steps
 
 
 def _room(
@@ -209,11 +225,6 @@ def _played(
     groups = [GroupState(state.ready, state.updated and not changed) for state in _standing(before)]
     steps: list[Step] = []
     for _ in range(_LONGEST):
-        resized = resizes.advance() if resizes is not None else ()
-        if resized and current is not None:
-            groups = [GroupState(one.ready, one.updated or index in resized) for index, one in enumerate(groups)]
-            serving = sum(one.ready for one in groups)
-            steps.append(Step(current.partition, current.replicas, resized=resized, serving=serving))
         view = RollView(
             after.replicas,
             max(after.partition, resizes.lowest_partition if resizes is not None else 0),
@@ -230,7 +241,13 @@ def _played(
             resizes.recreate(step.recreated)
         if step.recreated or step.created or step.removed:
             steps.append(step)
-        elif reached == current and not changed and not resized:
+        resized = resizes.advance() if resizes is not None else ()
+        if resized:
+            groups = [GroupState(one.ready, one.updated or index in resized) for index, one in enumerate(groups)]
+            away = resizes.restarting(resized) if resizes is not None else frozenset()
+            serving = sum(one.ready for index, one in enumerate(groups) if index not in away)
+            steps.append(Step(reached.partition, reached.replicas, resized=resized, serving=serving))
+        if not (step.recreated or step.created or step.removed or resized) and reached == current and not changed:
             break
         current, changed = reached, False
     below = min(after.partition, after.replicas)
@@ -303,12 +320,17 @@ def forecast_lines(found: Forecast) -> list[str]:
     if found.action == "roll" and found.returns_to:
         lines.append(f"The template is that of revision {found.returns_to}: this is a rollback.")
     if found.resized is not None:
-        lines.append(f"Groups change from {found.resized[0]} to {found.resized[1]} pods each.")
+        lines.append(f"Groups change from {found.resized[0]} to {counted(found.resized[1], 'pod')} each.")
     if found.rollout:
         steps = counted(found.rollout_steps, "step")
         in_place = found.resources is not None and found.resources.all_in_place
         lines.append(f"Rollout {found.rollout} would release it in {steps}{_during_release(in_place)}")
+        if found.release is not None and (text := duration(found.release)):
+            lines.append(f"  {text[0].upper()}{text[1:]}.")
     lines += [f"  {number}. {_step_line(step)}" for number, step in enumerate(found.steps, 1)]
+    if found.cost is not None:
+        each, all_of_it = time_span(found.cost.group_start_seconds), time_span(found.cost.duration_seconds)
+        lines.append(f"It takes about {all_of_it} (a group starts in {each}).")
     if found.recreated:
         replaced = f" replaced by {found.pods_made}" if found.pods_made != found.pods_recreated else ""
         pods = f"{counted(found.pods_recreated, 'pod')}{replaced}"

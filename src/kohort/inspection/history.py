@@ -132,8 +132,10 @@ def text_of(version: Version) -> str:
 
 def renewed(subject: Subject, to: Version) -> str:
     """A version that is returned to becomes the newest and gets a new number."""
-    number = max(one.number for one in subject.versions) + 1
-    return f"revision {to.number} ({to.key}), which becomes revision {number}"
+    newest = max(one.number for one in subject.versions)
+    # A Deployment that is released by another one beside it still has its stable version as the newest.
+    becomes = f", which becomes revision {newest + 1}" if to.number < newest else ""
+    return f"revision {to.number} ({to.key}){becomes}"
 
 
 def return_patch(subject: Subject, to: Version) -> list[JsonObject]:
@@ -146,7 +148,7 @@ def return_patch(subject: Subject, to: Version) -> list[JsonObject]:
 
 
 def _return_of_groups(snapshot: Snapshot, to: Version) -> list[JsonObject]:
-    """Fields that are no part of a revision stay."""
+    """Fields that are not part of a revision stay."""
     spec, template, network = (
         snapshot.group_set.spec,
         dict(to.content["leaderWorkerTemplate"]),

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from kohort.groups.resize.preflight import Refusal
+from kohort.groups.resize.preflight import PreflightRefusal
 from kohort.groups.resize.record import ResizeRecord, RevertReason
+from kohort.groups.resize.status import recreate_words
+from kohort.groups.waiting_reason import WaitingReason
 from kohort.inspection.advice import Advice, Command, Verb
 from kohort.inspection.cause import Cause, CauseKind
 from kohort.inspection.pod_context import PodContext
@@ -19,6 +21,7 @@ from kohort.inspection.problems import (
     ContainerNotCreated,
     ContainerWaits,
     FitsNoNode,
+    HeldAfterFailures,
     HeldByGates,
     HeldByPartition,
     HeldWorkload,
@@ -27,6 +30,7 @@ from kohort.inspection.problems import (
     LeaderMissing,
     MountFails,
     NodeHasNotBegun,
+    NodeSilent,
     NotObserved,
     NotReady,
     NotScheduledYet,
@@ -38,6 +42,7 @@ from kohort.inspection.problems import (
     ReferencesUnusable,
     RejectedByNode,
     ReleaseMoment,
+    ReleaseOutdated,
     ReleaseUnderWay,
     ReplicasMissing,
     ReportedWaiting,
@@ -56,18 +61,12 @@ from kohort.inspection.problems import (
 from kohort.inspection.readable_amounts import amount_text
 from kohort.inspection.resize_forecast import GroupReason, GroupWay, ResizeForecast, RoomShortage, Way
 from kohort.inspection.template_resize import BoundByPod, NoSuchContainer, RequestProblem, SharedTemplate
-from kohort.rules.resource_edit import RecreateEdit, RecreateReason
+from kohort.objects import container_reasons
+from kohort.objects.counted_nouns import agreeing, counted_of
+from kohort.rules.resource_edit import RecreateReason
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
 # Counting and listing
-
-
-def counted(number: int, noun: str) -> str:
-    """
-    >>> counted(1, "group"), counted(2, "group")
-    ('1 group', '2 groups')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def listed_groups(indexes: Sequence[int]) -> str:
@@ -83,35 +82,22 @@ def listed_groups(indexes: Sequence[int]) -> str:
 # Resources that change in place
 
 
-def recreate_words(edit: RecreateEdit) -> str:
-    """Why running pods cannot follow an edit."""
-    field = edit.field.path if edit.field is not None else ""
-    match edit.reason:
-        case RecreateReason.QOS_CHANGED:
-            old, new = edit.qos_classes or ("", "")
-            return f"the quality of service class of {edit.role}s would change from {old} to {new}"
-        case RecreateReason.AMOUNT_REMOVED:
-            return f"{field} of {edit.role}s would be removed"
-        case RecreateReason.INIT_CONTAINER:
-            return f"{field} of {edit.role}s changes, and that init container has ended"
-        case RecreateReason.OTHER_FIELDS:
-            return "more than cpu and memory changes"
-
-
 def way_words(one: GroupWay) -> str:
     """Why a group is recreated or refused."""
     about = f"{one.pod}: {one.detail}" if one.pod else one.detail
     match one.reason:
-        case Refusal.NOT_SUPPORTED:
+        case PreflightRefusal.NOT_SUPPORTED:
             return "the cluster cannot resize pods (no pods/resize, Kubernetes 1.33 or newer has it)"
-        case Refusal.WOULD_RESTART:
-            return f"{one.pod}: its resizePolicy restarts {one.detail}, and restarts recreate the group"
-        case Refusal.QUOTA_EXCEEDED:
+        case PreflightRefusal.WOULD_RESTART:
+            return about
+        case PreflightRefusal.QUOTA_EXCEEDED:
             return f"{one.detail}; it begins when the quota has room"
-        case Refusal.INFEASIBLE:
+        case PreflightRefusal.INFEASIBLE:
             return f"{one.pod} can never fit its node: {one.detail}"
-        case Refusal.REFUSED:
+        case PreflightRefusal.REFUSED:
             return f"the API server refuses it for {about}"
+        case PreflightRefusal.NOT_ADMITTED:
+            return f"this namespace does not admit such pods, neither running nor new ones: {about}"
         case GroupReason.BROKEN:
             return "it is not ready, so recreating it costs nothing"
         case GroupReason.CONFLICT:
@@ -119,7 +105,7 @@ def way_words(one: GroupWay) -> str:
         case GroupReason.NOT_REACHED:
             return "the set stops before it"
         case RecreateReason():
-            return recreate_words(RecreateEdit(one.reason)) + (f" ({one.detail})" if one.detail else "")
+            return one.detail
         case None:
             return ""
 
@@ -215,6 +201,8 @@ def stopped_words(record: ResizeRecord, deadline: float) -> str:
             why = "the resources of a pod were changed on the pod itself"
         case RevertReason.REFUSED:
             why = "the API server refused it"
+        case RevertReason.NOT_ADMITTED:
+            why = "this namespace does not admit pods with these resources"
         case _:
             why = "a pod can never fit its node"
     return f"keeps its former resources, and the set stops there: {why} ({record.message})"
@@ -223,11 +211,15 @@ def stopped_words(record: ResizeRecord, deadline: float) -> str:
 def stopped_advice_words(reason: RevertReason | None) -> str:
     match reason:
         case RevertReason.DEADLINE_EXCEEDED:
-            return "make room on the node or allow more time (resourceUpdateDeadlineSeconds)"
+            return "make room on the node"
         case RevertReason.INFEASIBLE | RevertReason.REFUSED:
             return "ask for less"
+        case RevertReason.NOT_ADMITTED:
+            return "ask for less, or change the LimitRange"
         case RevertReason.CONFLICT:
             return "set the pod back to what its template says"
+        case RevertReason.NOT_SUPPORTED:
+            return "it needs Kubernetes 1.33 or newer, for pods as a whole 1.36"
         case _:
             return ""
 
@@ -249,12 +241,17 @@ def problem_text(problem: Problem) -> str:
     match problem:
         case RejectedByNode(reason, message):
             return f"its node did not take it: {reason}: {message}"
+        case NodeSilent(node, since, terminating, _):
+            end = "; it cannot be seen to end there" if terminating else ""
+            return f"its node {node} has not been ready since {since}{end}"
         case Terminating(seconds, finalizers):
             parts = [f"grace period {seconds} s"] if seconds is not None else []
             parts += [f"held by {', '.join(finalizers)}"] if finalizers else []
             return f"terminating ({', '.join(parts)})" if parts else "terminating"
         case ClaimNotBound():
             return _claim_text(problem)
+        case HeldAfterFailures(until, reason):
+            return f"pods of this name failed again and again, the last one: {reason}; it is scheduled at {until}"
         case HeldByGates(gates):
             return f"held by scheduling gate{'' if len(gates) == 1 else 's'} {', '.join(gates)}"
         case NotScheduledYet(scheduler):
@@ -273,7 +270,7 @@ def problem_text(problem: Problem) -> str:
         case ContainerCannotStart(container, exit):
             return f"container {container} cannot be started{_exit_words(exit)}"
         case ContainerCrashes(container, restarts, exit):
-            times = f", {restarts} times" if restarts else ""
+            times = f", {_times(restarts)}" if restarts else ""
             last = f"; last with code {exit.code}{_exit_words(exit)}" if exit is not None else ""
             return f"container {container} ends again and again{times}{last}"
         case ContainerEnded(container, exit):
@@ -332,11 +329,17 @@ def _problem_of_set(problem: Problem) -> str:
         case LeaderMissing():
             return "has no leader pod yet"
         case PodsMissing(count, size, leader_not_ready):
-            return f"has {count} of {size} pods" + (": its leader is not ready yet" if leader_not_ready else "")
+            return f"has {counted_of(count, size, 'pod')}" + (
+                ": its leader is not ready yet" if leader_not_ready else ""
+            )
         case NotUpdatedYet():
             return "not yet at the new revision"
         case ReplicasMissing(missing, wanted):
-            return f"{missing} of {wanted} pods do not exist yet" if missing else "not yet up to date"
+            return (
+                f"{counted_of(missing, wanted, 'pod')} {agreeing(missing, 'does', 'do')} not exist yet"
+                if missing
+                else "not yet up to date"
+            )
         case HeldWorkload(partition):
             return f"held at the old revision by {'spec.paused' if partition is None else f'partition {partition}'}"
     return ""
@@ -350,6 +353,8 @@ def _problem_of_release(problem: Problem) -> str:
             return f"step {step} waits for approval"
         case StoppedByAnalysis(message):
             return message
+        case ReleaseOutdated():
+            return "the template has changed since; what was released before is removed first"
         case ReleaseUnderWay(_, begun, step, state, message):
             if not begun:
                 return "the release is about to begin"
@@ -365,22 +370,24 @@ def _problem_of_release(problem: Problem) -> str:
 
 # Causes: what to do
 
-GO_ON, GO_ON_AT_ONCE, OR_GO_BACK = "go on", "go on at once", "or go back"
+GO_ON, GO_ON_AT_ONCE, OR_GO_BACK, OR_BEGIN_AGAIN = "go on", "go on at once", "or go back", "or begin the step again"
 SEE_WHAT_WAS_COMPARED, GO_ON_ALL_THE_SAME = "see what was compared", "or go on in spite of it"
 """What commands do that are offered beside the advice."""
 _CORRECT_START: Final = "correct the command, the working directory or the mounts of this container in the template"
 _CORRECT_HOOK: Final = "correct the lifecycle hook of this container in the template"
 CREATION_PROBLEMS: Final[Mapping[str, str]] = {
-    "CreateContainerConfigError": "create the ConfigMap or Secret that is missing, or correct the template",
-    "CreateContainerError": _CORRECT_START,
-    "RunContainerError": _CORRECT_START,
+    container_reasons.CREATE_CONTAINER_CONFIG_ERROR: (
+        "create the ConfigMap or Secret that is missing, or correct the template"
+    ),
+    container_reasons.CREATE_CONTAINER_ERROR: _CORRECT_START,
+    container_reasons.RUN_CONTAINER_ERROR: _CORRECT_START,
     "PreStartHookError": _CORRECT_HOOK,
     "PostStartHookError": _CORRECT_HOOK,
 }
 """Reasons of containers that wait, and what to do."""
 WAITING_PROBLEMS: Final[Mapping[str, str]] = {
-    "NameTaken": "rename or delete the object that has the name, or use another name for the set",
-    "WebhookMissed": (
+    WaitingReason.NAME_TAKEN: "rename or delete the object that has the name, or use another name for the set",
+    WaitingReason.WEBHOOK_MISSED: (
         "see that the operator's webhook answers: kubectl get mutatingwebhookconfiguration "
         "lws-mutating-webhook-configuration; it comes with kohort install, and with every start of kohort up"
     ),
@@ -410,12 +417,25 @@ def _pod_advice(problem: Problem) -> str:
                 "free what others hold there, or ask for less; if it repeats, what the node reports and what it has "
                 "differ: kubectl describe node, and its device plugins"
             )
+        case NodeSilent(node, _, _, None):
+            return (
+                f"bring node {node} back: kubectl describe node {node}. If it is off for good: "
+                f"kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute; "
+                "a set does so by itself with restartBudget.forceDeleteOnNodeLoss"
+            )
+        case NodeSilent(node, since, _, seconds):
+            return (
+                f"bring node {node} back; the group is recreated elsewhere {seconds} s after {since} "
+                "(restartBudget.nodeLossSeconds)"
+            )
         case Terminating():
             return "wait until it has ended"
         case ClaimNotBound():
             return _claim_advice(problem)
         case MountFails():
             return "see that the volume exists and can be attached to the pod's node"
+        case HeldAfterFailures():
+            return "fix the template, or the node that refuses its pods; kohort retries automatically"
         case HeldByGates():
             return "let the controller that set the gate lift it, or take the gate out of the template"
         case FitsNoNode():
@@ -467,6 +487,12 @@ def _placement_advice(problem: FitsNoNode) -> str:
             return f"see that nodes have the labels that the template's selector and affinity ask for{look}"
         case PlacementAdvice.TAINTS:
             return "tolerate the taint in the template, or remove it from the nodes"
+        case PlacementAdvice.NODE_OF_VOLUME:
+            claims = f" (kubectl get pvc {' '.join(problem.claims)})" if problem.claims else ""
+            begin = "delete claim and pod to begin with an empty volume elsewhere"
+            return f"only some nodes reach its volume{claims}: kubectl uncordon them, or {begin}"
+        case PlacementAdvice.CORDONED:
+            return "let a node take pods again: kubectl get nodes shows SchedulingDisabled, kubectl uncordon ends it"
         case PlacementAdvice.UNKNOWN:
             return "kubectl describe the pod for the whole message of the scheduler"
 
@@ -501,6 +527,8 @@ def _set_advice(problem: Problem) -> str:
 
 def _release_advice(problem: Problem) -> str:
     match problem:
+        case ReleaseOutdated():
+            return "wait"
         case ReleaseUnderWay(moment):
             return "wait: the new version is promoted" if moment is ReleaseMoment.PROMOTING else "wait"
         case ReferencesUnusable(absent=True, rollout=rollout, may_change=may_change):
@@ -535,6 +563,9 @@ def pod_resize_advice(problem: ResizePending | ResizeFails, pod: str, context: P
 
 def restart_words(pod: str, container: str, times: int, seconds_ago: int, exit: ContainerExit, logs: Command) -> str:
     """A container that runs again."""
-    often = "once" if times == 1 else f"{times} times"
-    text = f"{pod}: container {container} has restarted {often}, last {seconds_ago} s ago"
+    text = f"{pod}: container {container} has restarted {_times(times)}, last {seconds_ago} s ago"
     return f"{text} after code {exit.code}{_exit_words(exit)} → {logs.text}"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

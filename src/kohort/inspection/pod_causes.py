@@ -14,6 +14,7 @@ from kohort.inspection.problems import (
     IsStarting,
     MountFails,
     NodeHasNotBegun,
+    NodeSilent,
     NotReady,
     PodFailed,
     Problem,
@@ -28,7 +29,7 @@ from kohort.inspection.snapshot import worker_of
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
 from kohort.objects.unready_reason import why_not_ready
-from kohort.rules import group_labels
+from kohort.rules import group_labels, resize_conditions
 
 _REJECTIONS: Final = frozenset(
     {"UnexpectedAdmissionError", "NodeAffinity", "NodeName", "NodePorts", "TopologyAffinityError", "NodeShutdown"}
@@ -44,6 +45,8 @@ def _problems(pod: Pod, context: PodContext) -> list[tuple[CauseKind, Problem]]:
     """The first check that finds something is the answer: what comes later follows from it."""
     if rejected := _rejection(pod, context):
         return [(CauseKind.REFUSED, rejected)]
+    if silent := _silent_node(pod, context):
+        return [(CauseKind.NODE, silent)]
     if pod.metadata.deleting:
         terminating = Terminating(pod.metadata.deletion_grace_period_seconds, tuple(pod.metadata.finalizers))
         return [(CauseKind.WAITING, terminating)]
@@ -84,6 +87,15 @@ def _rejection(pod: Pod, context: PodContext) -> RejectedByNode | None:
     if last is None or not (last.reason.startswith("OutOf") or last.reason in _REJECTIONS):
         return None
     return RejectedByNode(last.reason, last.message)
+
+
+def _silent_node(pod: Pod, context: PodContext) -> NodeSilent | None:
+    since = context.silent_nodes.get(pod.spec.node_name, "")
+    if not since:
+        return None
+    budget = context.group_set.template.restart_budget if context.group_set is not None else None
+    after = budget.node_loss_seconds if budget is not None and budget.force_delete_on_node_loss else None
+    return NodeSilent(pod.spec.node_name, since, pod.metadata.deleting, after)
 
 
 def _unbound_claims(pod: Pod, context: PodContext) -> list[ClaimNotBound]:
@@ -142,10 +154,10 @@ def _waits_for_leader(pod: Pod, context: PodContext) -> bool:
 
 def resize_causes(pod: Pod, context: PodContext) -> Iterator[Cause]:
     """Of a pod that was resized by itself, not with its group."""
-    pending = find_condition(pod.status.conditions, "PodResizePending")
+    pending = find_condition(pod.status.conditions, resize_conditions.PENDING)
     if pending is not None and pending.status == "True":
         yield _resize_cause(ResizePending(pending.reason, pending.message), pod, context)
-    acting = find_condition(pod.status.conditions, "PodResizeInProgress")
+    acting = find_condition(pod.status.conditions, resize_conditions.IN_PROGRESS)
     if acting is not None and acting.reason == "Error":
         yield _resize_cause(ResizeFails(acting.message), pod, context)
 

@@ -1,6 +1,6 @@
 """The objects around a pod that explain why it is not ready."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -19,6 +19,8 @@ class PodContext(msgspec.Struct, frozen=True):
     claims: Sequence[PersistentVolumeClaim] = ()
     group_set: LeaderWorkerSet | None = None
     """The set, if the pod is one of a group."""
+    silent_nodes: Mapping[str, str] = {}
+    """Nodes that do not report that they are ready, by name: since when."""
 
     def command(self, verb: Verb, *options: str) -> Command:
         return Command(verb, self.reference, self.namespace, options)

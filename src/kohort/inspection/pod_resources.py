@@ -18,11 +18,11 @@ import msgspec
 
 from kohort.groups import revisions
 from kohort.groups.resize.pod_progress import desired_amounts, foreign_fields
-from kohort.groups.resize.record import Phase, read_record
+from kohort.groups.resize.record import read_record
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.objects.quantity import Quantity
-from kohort.resources import CPU, MEMORY, SANDBOX, limits, requests
+from kohort.resources import CPU, MEMORY, SANDBOX, binding_limits, requests
 from kohort.rules import group_labels
 from kohort.rules.resource_edit import AmountChange, Role, StatedAmounts, pod_spec_of, stated_amounts
 
@@ -50,7 +50,7 @@ def resources_of(pod: Pod, drift: Sequence[str] = ()) -> PodResources:
 
 
 def _amounts(pod: Pod) -> PodAmounts:
-    wanted, bounds = requests(pod, SANDBOX), limits(pod, SANDBOX)
+    wanted, bounds = requests(pod, SANDBOX), binding_limits(pod, SANDBOX)
     return PodAmounts(_text(wanted, CPU), _text(wanted, MEMORY), _text(bounds, CPU), _text(bounds, MEMORY))
 
 
@@ -116,7 +116,7 @@ def _changes(snapshot: Snapshot, index: int) -> dict[Role, AmountChange]:
     if leader is None:
         return {}
     carried, record = leader.metadata.labels.get(group_labels.REVISION, ""), read_record(leader.metadata.annotations)
-    under_way = record is not None and record.phase in (Phase.RESIZING, Phase.REVERTING)
+    under_way = record is not None and record.under_way
     before = _stated(snapshot, carried)
     after = _stated(snapshot, record.revision) if under_way and record is not None else before
     if before is None or after is None:

@@ -23,6 +23,14 @@ class RejectedByNode(Problem, frozen=True):
     message: str
 
 
+class NodeSilent(Problem, frozen=True):
+    node: str
+    since: str
+    terminating: bool
+    gives_up_after: int | None
+    """Seconds after which the set deletes pods there by force; None if it never does."""
+
+
 class Terminating(Problem, frozen=True):
     grace_seconds: int | None
     finalizers: tuple[str, ...]
@@ -52,6 +60,13 @@ class HeldByGates(Problem, frozen=True):
     gates: tuple[str, ...]
 
 
+class HeldAfterFailures(Problem, frozen=True):
+    """Pods of its name failed again and again; the operator holds this one for a while."""
+
+    until: str
+    reason: str
+
+
 class PlacementAdvice(Enum):
     """What to do about a pod that fits no node."""
 
@@ -61,6 +76,8 @@ class PlacementAdvice(Enum):
     UNIQUE_NODES = "labelled nodes for each group"
     NODE_LABELS = "labels"
     TAINTS = "tolerations"
+    NODE_OF_VOLUME = "the node that reaches its volume"
+    CORDONED = "nodes that take pods"
     UNKNOWN = "the whole message"
 
 
@@ -72,6 +89,8 @@ class FitsNoNode(Problem, frozen=True):
     """Node label that the placement of groups goes by."""
     selector: str = ""
     """Node selector of the pod."""
+    claims: tuple[str, ...] = ()
+    """Claims of the pod, of which one is bound to a volume that only some nodes reach."""
 
 
 class NotScheduledYet(Problem, frozen=True):
@@ -248,6 +267,10 @@ class StoppedByAnalysis(Problem, frozen=True):
     """A step failed its analysis, is held by it, or cannot be judged."""
 
     message: str
+
+
+class ReleaseOutdated(Problem, frozen=True):
+    """The workload has another template than the one that is released."""
 
 
 class ReleaseMoment(Enum):

@@ -13,13 +13,21 @@ def amount_text(name: str, amount: str) -> str:
     >>> amount_text("cpu", "255200m"), amount_text("nvidia.com/gpu", "2k"), amount_text("memory", "2096640Mi")
     ('cpu 255.2', 'nvidia.com/gpu 2000', 'memory 2047.5Gi')
     """
+    return f"{name} {readable_amount(name, amount)}"
+
+
+def readable_amount(name: str, amount: str) -> str:
+    """
+    >>> readable_amount("cpu", "25910m"), readable_amount("memory", "24265691136")
+    ('25.91', '22.6Gi')
+    """
     found = Quantity.parse(amount)
     if not any(word in name for word in _BYTES):
-        return f"{name} {_short(found.milli / 1000, 3)}"
+        return _short(found.milli / 1000, 3)
     size, unit = float(found.value), 0
     while abs(size) >= 10240 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1
-    return f"{name} {_short(size, 1)}{_UNITS[unit]}"
+    return f"{_short(size, 1)}{_UNITS[unit]}"
 
 
 def _short(value: float, digits: int) -> str:

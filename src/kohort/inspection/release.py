@@ -6,10 +6,12 @@
 | trafficAsked, matches | the step in its specification |
 | trafficObserved | the routes as they are: an Ingress by its annotation, an HTTPRoute by its weights |
 | waitsForApproval, pauseSecondsLeft | the pause of the step, and since when the step waits |
+| withdrawn, stopped | the analysis of the step, and whether its replicas were ready in time |
+| outdated | the template of the workload beside the version that the Rollout has recorded |
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -17,11 +19,13 @@ import msgspec
 from kohort.inspection.release_subject import Subject
 from kohort.kube.clock import parse_time
 from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import Condition
 from kohort.rollouts.rollout_types import Rollout, Step
+from kohort.rollouts.step_analysis import AnalysisReason
 from kohort.rollouts.traffic.model import Match
-from kohort.rules import rollout_labels
+from kohort.rules import nginx_annotations, rollout_labels
 
-CANARY_WEIGHT: Final = "nginx.ingress.kubernetes.io/canary-weight"
+CANARY_WEIGHT: Final = f"{nginx_annotations.PREFIX}{nginx_annotations.WEIGHT}"
 CANARY_SUFFIX: Final = "-canary"
 
 
@@ -55,6 +59,12 @@ class Release(msgspec.Struct, frozen=True, rename="camel"):
     new_replicas: int
     new_replicas_ready: int
     message: str
+    withdrawn: bool = False
+    """The step was rolled back by itself: the new version gets no requests and has no replicas."""
+    stopped: bool = False
+    """The step was rolled back by itself or failed its analysis: only a person lets the release go on."""
+    outdated: bool = False
+    """The workload has another template since: what was released before is removed, then the next release begins."""
 
 
 def release_of(subject: Subject, now: datetime) -> Release | None:
@@ -65,7 +75,7 @@ def release_of(subject: Subject, now: datetime) -> Release | None:
     status, progress = rollout.status, rollout.status.progress
     steps, index = rollout.strategy.steps, status.current_step_index
     step = steps[index - 1] if 1 <= index <= len(steps) else None
-    waits = is_at_pause(rollout)
+    waits = is_at_pause(subject)
     duration = step.pause_seconds if step is not None else None
     return Release(
         rollout=rollout.metadata.name,
@@ -89,6 +99,9 @@ def release_of(subject: Subject, now: datetime) -> Release | None:
         new_replicas=progress.replicas if progress is not None else 0,
         new_replicas_ready=progress.ready_replicas if progress is not None else 0,
         message=status.message,
+        withdrawn=is_withdrawn(rollout),
+        stopped=is_withdrawn(rollout) or failed_analysis(rollout) is not None,
+        outdated=is_outdated(subject),
     )
 
 
@@ -102,9 +115,56 @@ def is_rolling(rollout: Rollout) -> bool:
     )
 
 
-def is_at_pause(rollout: Rollout) -> bool:
+def is_at_pause(subject: Subject) -> bool:
     """A step waits, for an approval or for its time to pass."""
-    return is_rolling(rollout) and rollout.status.current_step_state == rollout_labels.PAUSED
+    rollout = subject.rollout
+    if rollout is None or not is_rolling(rollout) or is_outdated(subject):
+        return False
+    return rollout.status.current_step_state == rollout_labels.PAUSED
+
+
+def is_outdated(subject: Subject) -> bool:
+    """The status of the Rollout is about another version than the workload is to have: it has not seen the newest
+    template, or still removes the version before. An approval would not count for the new one."""
+    rollout = subject.rollout
+    progress = rollout.status.progress if rollout is not None else None
+    if rollout is None or progress is None or not progress.revision or not is_rolling(rollout):
+        return False
+    return subject.releasing and not subject.has_version(progress.revision)
+
+
+def is_withdrawn(rollout: Rollout) -> bool:
+    """A step failed its analysis, or was not ready in time, and was rolled back by itself."""
+    progress = rollout.status.progress
+    if progress is None or not is_rolling(rollout) or progress.current_step_state != rollout_labels.UPGRADE:
+        return False
+    late = progress.timed_out_step == progress.current_step_index
+    rolls_back = rollout.metadata.annotations.get(rollout_labels.STEP_TIMEOUT_ACTION) == "rollback"
+    return (late and rolls_back) or failed_analysis(rollout) is not None
+
+
+def failed_analysis(rollout: Rollout) -> Condition | None:
+    """The condition Analysis, where the release does not go on because the step has failed."""
+    found = stopping_analysis(rollout)
+    return found if found is not None and found.reason == AnalysisReason.FAILED else None
+
+
+def stopping_analysis(rollout: Rollout) -> Condition | None:
+    """The condition Analysis, where it is why a release does not go on."""
+    found = rollout.status.condition(rollout_labels.ANALYSIS_CONDITION)
+    if found is None or not rollout.metadata.annotations.get(rollout_labels.ANALYSIS_NAME):
+        return None
+    judged = rollout.status.current_step_state in (rollout_labels.ANALYSIS, rollout_labels.UPGRADE)
+    waits = (judged and is_rolling(rollout)) or rollout.status.reason == rollout_labels.INITIALIZING
+    return found if found.reason in _STOPPING and waits else None
+
+
+_STOPPING: Final = (
+    AnalysisReason.FAILED,
+    AnalysisReason.HELD,
+    AnalysisReason.NOT_FOUND,
+    AnalysisReason.INVALID,
+)
 
 
 def _left(rollout: Rollout, duration: int, now: datetime) -> int:
@@ -113,6 +173,13 @@ def _left(rollout: Rollout, duration: int, now: datetime) -> int:
         return duration
     passed = (now - parse_time(progress.last_update_time)).total_seconds()
     return max(0, round(duration - passed))
+
+
+def pause_ends(release: Release | None, now: datetime) -> str:
+    """When the step goes on by itself; empty if it does not wait for that."""
+    if release is None or release.paused or release.pause_seconds_left is None:
+        return ""
+    return (now + timedelta(seconds=release.pause_seconds_left)).isoformat()
 
 
 def matches_of(step: Step) -> tuple[str, ...]:
@@ -164,6 +231,12 @@ def release_line(release: Release) -> str:
     if not release.step:
         return f"{name}: about to begin"
     words = [f"{name}: step {release.step} of {release.steps}"]
+    if release.withdrawn:
+        return f"{words[0]}, rolled back: all requests go to the stable version"
+    if release.outdated:
+        return f"{words[0]}, of an earlier template: it is removed before the next release begins"
+    if release.reason == rollout_labels.CANCELLING:
+        return f"{words[0]}, going back to the stable version"
     if release.traffic_asked:
         seen = release.traffic_observed
         differs = seen is not None and f"{seen}%" != release.traffic_asked
@@ -184,6 +257,9 @@ def short(release: Release) -> str:
     """A few words, for a column."""
     if not release.step:
         return "beginning"
+    if release.withdrawn or release.outdated or release.reason == rollout_labels.CANCELLING:
+        words = "rolled back" if release.withdrawn else "replaced" if release.outdated else "going back"
+        return f"{release.step}/{release.steps} {words}"
     state = "paused" if release.paused else "approve" if release.waits_for_approval else release.step_state
     share = f" {release.traffic_asked}" if release.traffic_asked else ""
     left = f" {release.pause_seconds_left}s" if release.pause_seconds_left is not None else ""

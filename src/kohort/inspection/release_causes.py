@@ -2,7 +2,9 @@
 
 | the Rollout | so |
 |---|---|
-| failed the analysis of a step, or is held by it | look at it, override it, or go back |
+| releases an earlier template of the workload | wait: that is removed first |
+| failed the analysis of a step, or is held by it | look at it, begin the step again, override it, or go back |
+| has no usable analysis | create or correct it, or go back |
 | is paused | resume it |
 | has a step that waits for approval | approve it, or go back |
 | has a step that waits for its time to pass | wait, approve it, or go back |
@@ -24,6 +26,7 @@ from kohort.inspection.messages import (
     GO_ON,
     GO_ON_ALL_THE_SAME,
     GO_ON_AT_ONCE,
+    OR_BEGIN_AGAIN,
     OR_GO_BACK,
     SEE_WHAT_WAS_COMPARED,
     cause_of,
@@ -34,6 +37,7 @@ from kohort.inspection.problems import (
     Problem,
     ReferencesUnusable,
     ReleaseMoment,
+    ReleaseOutdated,
     ReleaseUnderWay,
     RolloutPaused,
     RouteNotServed,
@@ -41,7 +45,7 @@ from kohort.inspection.problems import (
     StepWaitsForApproval,
     StoppedByAnalysis,
 )
-from kohort.inspection.release import is_at_pause, is_rolling
+from kohort.inspection.release import is_at_pause, is_outdated, is_rolling, is_withdrawn, stopping_analysis
 from kohort.inspection.release_subject import Subject, command
 from kohort.objects.meta import Condition
 from kohort.rollouts.action_result import ProblemReason
@@ -50,14 +54,9 @@ from kohort.rollouts.step_analysis import AnalysisReason
 from kohort.rollouts.traffic.model import routing_grace
 from kohort.rollouts.validation import update_errors
 from kohort.rules.rollout_labels import (
-    ANALYSIS,
-    ANALYSIS_CONDITION,
-    ANALYSIS_NAME,
     FINALISING,
-    INITIALIZING,
     RESOLVED_REFS,
     ROUTING,
-    UPGRADE,
 )
 
 
@@ -69,7 +68,7 @@ def _steps(subject: Subject) -> Iterator[Cause]:
     rollout = subject.rollout
     if rollout is None or not subject.releasing:
         return
-    kind, problem, verbs = _problem(rollout)
+    kind, problem, verbs = _problem(subject, rollout)
     offers = [(_LABELS[verb], command(subject, verb)) for verb in verbs]
     if isinstance(problem, StepWaitsForApproval):
         offers[0] = (GO_ON, offers[0][1])
@@ -83,18 +82,20 @@ _LABELS: Final = {
     Verb.ABORT: OR_GO_BACK,
     Verb.ANALYSIS: SEE_WHAT_WAS_COMPARED,
     Verb.OVERRIDE: GO_ON_ALL_THE_SAME,
+    Verb.RETRY: OR_BEGIN_AGAIN,
 }
 
 
-def _problem(rollout: Rollout) -> tuple[CauseKind, Problem, tuple[Verb, ...]]:
+def _problem(subject: Subject, rollout: Rollout) -> tuple[CauseKind, Problem, tuple[Verb, ...]]:
     """What the release waits for, and the commands that end the waiting."""
     status, step = rollout.status, rollout.status.current_step_index
+    if is_outdated(subject):
+        return CauseKind.ROLLOUT, ReleaseOutdated(), ()
     if (judged := stopping_analysis(rollout)) is not None:
-        verbs = (Verb.ANALYSIS, Verb.OVERRIDE, Verb.ABORT)
-        return CauseKind.ANALYSIS, StoppedByAnalysis(judged.message), verbs
+        return CauseKind.ANALYSIS, StoppedByAnalysis(judged.message), _after_analysis(rollout, judged)
     if rollout.spec.strategy.paused:
         return CauseKind.ROLLOUT, RolloutPaused(), (Verb.RESUME, Verb.ABORT)
-    if is_at_pause(rollout) and _waits_for_approval(rollout):
+    if is_at_pause(subject) and _waits_for_approval(rollout):
         return CauseKind.ROLLOUT, StepWaitsForApproval(step), (Verb.APPROVE, Verb.ABORT)
     if status.reason == FINALISING:  # admission takes no template but the stable one now, and soon none
         return CauseKind.ROLLOUT, _under_way(status, ReleaseMoment.PROMOTING), ()
@@ -110,31 +111,21 @@ def _problem(rollout: Rollout) -> tuple[CauseKind, Problem, tuple[Verb, ...]]:
     if status.current_step_state == ROUTING:
         grace = routing_grace(rollout.strategy.traffic_routings)
         return CauseKind.WAITING, StepMovesRequests(step, grace, services), ()
-    if is_at_pause(rollout):
+    if is_at_pause(subject):
         return CauseKind.ROLLOUT, _under_way(status, ReleaseMoment.TIMED_PAUSE), (Verb.APPROVE, Verb.ABORT)
     return CauseKind.ROLLOUT, _under_way(status, ReleaseMoment.STEP), (Verb.ABORT,)
+
+
+def _after_analysis(rollout: Rollout, judged: Condition) -> tuple[Verb, ...]:
+    if judged.reason in (AnalysisReason.NOT_FOUND, AnalysisReason.INVALID):  # there is nothing to see or to override
+        return (Verb.ABORT,)
+    again = (Verb.RETRY,) if is_withdrawn(rollout) else ()
+    return (Verb.ANALYSIS, *again, Verb.OVERRIDE, Verb.ABORT)
 
 
 def _under_way(status: RolloutStatus, moment: ReleaseMoment) -> ReleaseUnderWay:
     begun = status.phase not in ("", "Healthy")
     return ReleaseUnderWay(moment, begun, status.current_step_index, status.current_step_state, status.message)
-
-
-def stopping_analysis(rollout: Rollout) -> Condition | None:
-    """The condition Analysis, where it is why a release does not go on."""
-    found = rollout.status.condition(ANALYSIS_CONDITION)
-    if found is None or not rollout.metadata.annotations.get(ANALYSIS_NAME):
-        return None
-    waits = rollout.status.current_step_state in (ANALYSIS, UPGRADE) or rollout.status.reason == INITIALIZING
-    return found if found.reason in _STOPPING and waits else None
-
-
-_STOPPING: Final = (
-    AnalysisReason.FAILED,
-    AnalysisReason.HELD,
-    AnalysisReason.NOT_FOUND,
-    AnalysisReason.INVALID,
-)
 
 
 def _waits_for_approval(rollout: Rollout) -> bool:

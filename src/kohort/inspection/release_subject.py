@@ -49,6 +49,10 @@ class Subject(Protocol):
     @property
     def versions(self) -> Sequence[Version]: ...
 
+    def has_version(self, recorded: str) -> bool:
+        """Whether its template is the one that a Rollout has recorded as the version to release."""
+        ...
+
     @property
     def update_key(self) -> str:
         """Of the version that replicas shall have."""

@@ -3,7 +3,7 @@
 | found | advice |
 |---|---|
 | a pod of a group under way is deferred or fails | wait until the deadline, or undo |
-| the set stopped at a group | try again, let it be recreated, or undo |
+| the set stopped at a group | try again, with more time if that was lacking; let it be recreated; or undo |
 | a quota has no room | make room, or undo |
 | someone else changed a pod | recreate its group from the template |
 """
@@ -11,7 +11,7 @@
 from collections.abc import Iterator
 
 from kohort.groups.resize.record import RevertReason
-from kohort.groups.resize.status import IN_PROGRESS
+from kohort.groups.resize.status import IN_PROGRESS, QUOTA_EXCEEDED
 from kohort.inspection.advice import Command, Verb
 from kohort.inspection.allowed_commands import offered
 from kohort.inspection.cause import Cause, CauseKind
@@ -26,17 +26,20 @@ from kohort.inspection.messages import (
 from kohort.inspection.pod_resources import drift_of_group
 from kohort.inspection.release_subject import command
 from kohort.inspection.resize_progress import (
-    QUOTA_EXCEEDED,
     current_condition,
     groups_under_way,
     has_conflict,
     stopped_groups,
 )
-from kohort.inspection.snapshot import Snapshot, group_of
-from kohort.objects.pods import Pod
+from kohort.inspection.snapshot import Snapshot
 from kohort.rules.resize_conditions import IN_PROGRESS as POD_IN_PROGRESS
 from kohort.rules.resize_conditions import PENDING as POD_PENDING
-from kohort.rules.resource_update_policy import ResourceUpdatePolicy, deadline_seconds, resource_update_policy
+from kohort.rules.resource_update_policy import (
+    LONGEST_DEADLINE,
+    ResourceUpdatePolicy,
+    deadline_seconds,
+    resource_update_policy,
+)
 
 
 def resize_causes_of_set(snapshot: Snapshot) -> Iterator[Cause]:
@@ -45,11 +48,6 @@ def resize_causes_of_set(snapshot: Snapshot) -> Iterator[Cause]:
     yield from _quota(snapshot)
     if has_conflict(snapshot):
         yield from _conflicts(snapshot)
-
-
-def in_transaction(snapshot: Snapshot, pod: Pod) -> bool:
-    """Whether the resize of this pod belongs to one of its group, which has causes of its own."""
-    return group_of(pod) in groups_under_way(snapshot)
 
 
 def _under_way(snapshot: Snapshot) -> Iterator[Cause]:
@@ -74,10 +72,16 @@ def _stopped(snapshot: Snapshot) -> Iterator[Cause]:
         recreate = command(snapshot, Verb.RESIZE, "--policy", ResourceUpdatePolicy.IN_PLACE_OR_RECREATE.value)
         restart = command(snapshot, Verb.RESTART, "--group", str(index))
         again = ("try again", command(snapshot, Verb.RETRY))
+        longer = str(min(2 * int(deadline), LONGEST_DEADLINE))
+        more_time = ("allow more time", command(snapshot, Verb.RESIZE, "--deadline", longer))
         if record.reason is RevertReason.CONFLICT:
             offers = [("recreate it from the new template", restart), again, _back(snapshot)]
         elif record.reason is RevertReason.NOT_SUPPORTED:
             offers = [("recreate groups instead", recreate), _back(snapshot)]
+        elif record.reason is RevertReason.NOT_ADMITTED:
+            offers = [again, _back(snapshot)]
+        elif record.reason is RevertReason.DEADLINE_EXCEEDED and deadline < LONGEST_DEADLINE:
+            offers = [more_time, again, ("recreate groups that cannot follow", recreate), _back(snapshot)]
         else:
             offers = [again, ("recreate groups that cannot follow", recreate), _back(snapshot)]
         advice = offered(snapshot, stopped_advice_words(record.reason), offers)

@@ -7,10 +7,10 @@ the preflight of each group said. What is left is the order, and for each group 
 |---|---|
 | in place | none; or a node that lacks the room at the moment, so that the group waits for it |
 | recreate | the edit is about more than cpu and memory, or running pods cannot follow it: `RecreateReason` |
-| recreate | the preflight failed, and the policy is InPlaceOrRecreate: `Refusal` |
+| recreate | the preflight failed, and the policy is InPlaceOrRecreate: `PreflightRefusal` |
 | recreate | the group does not become ready anyway: `BROKEN` |
-| refused | the preflight failed, and the policy is InPlaceOnly: `Refusal` |
-| refused | a quota has no room; it is tried again when it has: `Refusal.QUOTA_EXCEEDED` |
+| refused | the preflight failed, and the policy is InPlaceOnly: `PreflightRefusal` |
+| refused | a quota has no room; it is tried again when it has: `PreflightRefusal.QUOTA_EXCEEDED` |
 | refused | amounts of a pod were changed by someone else: `CONFLICT` |
 | refused | the set stops at another group before: `NOT_REACHED` |
 """
@@ -37,9 +37,10 @@ from kohort.groups.resize.plan import (
     view_of_pod,
 )
 from kohort.groups.resize.pod_progress import PodProgress, Progress
-from kohort.groups.resize.preflight import PreflightFailure, Refusal, record_after_preflight
-from kohort.groups.resize.preflight_requests import Member, containers_restarted_by, with_amounts
+from kohort.groups.resize.preflight import PreflightFailure, PreflightRefusal, record_after_preflight
+from kohort.groups.resize.preflight_requests import Member
 from kohort.groups.resize.record import Phase, read_record
+from kohort.groups.resize.status import recreate_words
 from kohort.inspection.advice import Command, Verb
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.inspection.template_resize import AmountRequest, request_problem, resized_template
@@ -49,6 +50,7 @@ from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import ACCOUNTING, amounts_of, requests
 from kohort.rules import group_labels
 from kohort.rules.group_template import canonical_template
+from kohort.rules.resize_restart import containers_restarted_by
 from kohort.rules.resource_edit import (
     POD,
     RESIZABLE,
@@ -60,6 +62,7 @@ from kohort.rules.resource_edit import (
     Role,
     TemplateEdit,
     classify_revision_edit,
+    with_amounts,
 )
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_update_policy
 
@@ -93,7 +96,7 @@ class RoomShortage(msgspec.Struct, frozen=True, rename="camel"):
 class GroupWay(msgspec.Struct, frozen=True, rename="camel"):
     group: int
     way: Way
-    reason: RecreateReason | Refusal | GroupReason | None = None
+    reason: RecreateReason | PreflightRefusal | GroupReason | None = None
     pod: str = ""
     detail: str = ""
     """Amounts, names or the words of the API server."""
@@ -199,7 +202,7 @@ def room_shortages(
 
 
 def _growth(pod: Pod, change: AmountChange) -> dict[str, Quantity]:
-    before, after = requests(pod, ACCOUNTING), requests(with_amounts(pod, change.after), ACCOUNTING)
+    before, after = requests(pod, ACCOUNTING), requests(with_amounts(pod, change.after))  # once the node has followed
     return {name: after.get(name, ZERO) - before.get(name, ZERO) for name in RESIZABLE}
 
 
@@ -265,11 +268,17 @@ class PlayedResizes:
                 return tuple(adopted)
         return ()
 
+    def restarting(self, indexes: Iterable[int]) -> frozenset[int]:
+        """Those of these groups of which a container restarts."""
+        return frozenset(one for one in indexes if any(pod.restarts for pod in self._views[one].pods))
+
     def recreate(self, indexes: Iterable[int]) -> None:
         """These groups were recreated by the roll."""
         for index in indexes:
             if index in self._views:
-                self._views[index] = replace(self._views[index], revision=_NEW, edit=None, record=None)
+                self._views[index] = replace(
+                    self._views[index], revision=_NEW, edit=None, record=None, ready=True, broken=False, unplaced=False
+                )
 
     def ways(self) -> tuple[GroupWay, ...]:
         """What became of every group that has to change."""
@@ -283,10 +292,10 @@ class PlayedResizes:
         if index in self.resized:
             return GroupWay(index, Way.IN_PLACE, waits_for=waits)
         if isinstance(edit, RecreateEdit):
-            return GroupWay(index, Way.RECREATE, edit.reason, detail=edit.field.path if edit.field is not None else "")
+            return GroupWay(index, Way.RECREATE, edit.reason, detail=recreate_words(edit))
         if view.record is not None and view.record.phase is Phase.REVERTED and failure is not None:
             return GroupWay(index, Way.REFUSED, failure.refusal, failure.pod, failure.detail)
-        if failure is not None and failure.refusal is Refusal.QUOTA_EXCEEDED:
+        if failure is not None and failure.refusal is PreflightRefusal.QUOTA_EXCEEDED:
             return GroupWay(index, Way.REFUSED, failure.refusal, failure.pod, failure.detail)
         if view.edit is None:
             if failure is not None:
@@ -301,6 +310,7 @@ class PlayedResizes:
         return SetView(
             revision=_NEW,
             policy=self._policy,
+            replicas=0,  # groups that are not there yet need no resize
             partition=self._partition,
             concurrency=max(1, self._after.unavailable),
             deadline_seconds=1.0,

@@ -10,19 +10,15 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
 
 import msgspec
 
 from kohort.groups.resize.record import Phase, ResizeRecord, read_record
-from kohort.groups.resize.status import CONFLICT, IN_PROGRESS
+from kohort.groups.resize.status import CONFLICT, IN_PROGRESS, STOPPED_REASONS
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
 from kohort.rules import group_labels
-
-STOPPED_REASONS: Final = frozenset({"Infeasible", "DeadlineExceeded", "NotSupported", "Conflict"})
-QUOTA_EXCEEDED: Final = "QuotaExceeded"
 
 
 class ResizeCounts(View, frozen=True):
@@ -104,11 +100,7 @@ def stopped_groups(snapshot: Snapshot) -> dict[int, ResizeRecord]:
 
 
 def groups_under_way(snapshot: Snapshot) -> dict[int, ResizeRecord]:
-    return {
-        index: record
-        for index, record in records(snapshot).items()
-        if record.phase in (Phase.RESIZING, Phase.REVERTING)
-    }
+    return {index: record for index, record in records(snapshot).items() if record.under_way}
 
 
 def outcomes(before: Snapshot, after: Snapshot) -> Mapping[int, GroupOutcome]:

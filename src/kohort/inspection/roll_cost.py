@@ -1,7 +1,6 @@
 """How long a roll takes, and what it costs in accelerators that wait.
 
-Groups start as fast as those that run now have started: from the creation of the first pod of a group to the readiness
-of its last one. The median of the groups counts. Steps of a roll come one after the other.
+Groups start as fast as those that run now have started (`rules.start_times`). Steps of a roll come one after the other.
 
 | | |
 |---|---|
@@ -12,7 +11,6 @@ Without a group that has become ready, nothing is estimated.
 """
 
 from collections.abc import Sequence
-from statistics import median
 from typing import Protocol
 
 import msgspec
@@ -21,9 +19,8 @@ from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.peak_demand import group_requests
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.stored_templates import with_pod_defaults
-from kohort.kube.clock import parse_time
 from kohort.objects.core import Pod
-from kohort.objects.meta import find_condition
+from kohort.rules.start_times import expected_start
 
 
 class RollMove(Protocol):
@@ -44,10 +41,9 @@ class RollCost(msgspec.Struct, frozen=True, rename="camel"):
 def roll_cost(steps: Sequence[RollMove], before: Snapshot | None, after: LeaderWorkerSet) -> RollCost | None:
     """None if no group starts, or no running group shows how long that takes."""
     started = [len(step.created) + len(step.recreated) for step in steps]
-    starts = group_starts(before) if before is not None else []
-    if not starts or not any(started):
+    seconds = expected_start(ready_groups(before)) if before is not None else None
+    if seconds is None or not any(started):
         return None
-    seconds = median(starts)
     accelerators = accelerators_of(after)
     return RollCost(
         group_start_seconds=round(seconds),
@@ -57,24 +53,8 @@ def roll_cost(steps: Sequence[RollMove], before: Snapshot | None, after: LeaderW
     )
 
 
-def group_starts(snapshot: Snapshot) -> list[float]:
-    """Seconds that each ready group took to start."""
-    found = []
-    for index, state in snapshot.states.items():
-        times = [_times(pod) for pod in snapshot.members(index)]
-        if state.ready and times and all(one is not None for one in times):
-            known = [one for one in times if one is not None]
-            found.append(max(0.0, max(end for _, end in known) - min(begin for begin, _ in known)))
-    return found
-
-
-def _times(pod: Pod) -> tuple[float, float] | None:
-    """When a pod was created, and when it became ready."""
-    ready = find_condition(pod.status.conditions, "Ready")
-    created = pod.metadata.creation_timestamp
-    if ready is None or ready.status != "True" or not ready.last_transition_time or not created:
-        return None
-    return parse_time(created).timestamp(), parse_time(ready.last_transition_time).timestamp()
+def ready_groups(snapshot: Snapshot) -> list[list[Pod]]:
+    return [snapshot.members(index) for index, state in snapshot.states.items() if state.ready]
 
 
 def accelerators_of(group_set: LeaderWorkerSet) -> int:

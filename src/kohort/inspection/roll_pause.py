@@ -24,14 +24,14 @@ from kohort.rules.group_identity import parse_index
 NOTE: Final = PAUSE_NOTE
 
 
-class Decision(msgspec.Struct, frozen=True):
+class PauseDecision(msgspec.Struct, frozen=True):
     patch: JsonObject | None
     """None when there is nothing to change."""
     words: str
 
 
 def paused(subject: Subject) -> bool:
-    """By `kohort pause`. A partition that is written into the workload is no pause: that is what is wanted of it."""
+    """By `kohort pause`. A partition that is written into the workload is not a pause: that is what is wanted of it."""
     rollout = subject.rollout
     if rollout is not None and rollout.spec.strategy.paused:
         return True
@@ -40,49 +40,49 @@ def paused(subject: Subject) -> bool:
     return NOTE in subject.metadata.annotations
 
 
-def pause_workload(workload: Workload) -> Decision:
+def pause_workload(workload: Workload) -> PauseDecision:
     """A Deployment has a switch for it, a StatefulSet its partition."""
     name = f"{workload.kind} {workload.name}"
     if paused(workload) or (workload.kind == STATEFUL_SET and workload.held):
-        return Decision(None, f"{name} is paused already")
+        return PauseDecision(None, f"{name} is paused already")
     if workload.kind == DEPLOYMENT:
-        return Decision({"spec": {"paused": True}}, f"{name} is paused: its pods stay as they are")
+        return PauseDecision({"spec": {"paused": True}}, f"{name} is paused: its pods stay as they are")
     body: JsonObject = {"spec": {"updateStrategy": {"rollingUpdate": {"partition": workload.replicas}}}}
-    return Decision(body, f"{name} is paused: its partition keeps all pods as they are")
+    return PauseDecision(body, f"{name} is paused: its partition keeps all pods as they are")
 
 
-def resume_workload(workload: Workload) -> Decision:
+def resume_workload(workload: Workload) -> PauseDecision:
     name = f"{workload.kind} {workload.name}"
     if not workload.held:
-        return Decision(None, f"{name} is not paused")
+        return PauseDecision(None, f"{name} is not paused")
     if workload.kind == DEPLOYMENT:
-        return Decision({"spec": {"paused": False}}, f"{name} goes on")
-    return Decision({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}, f"{name} goes on")
+        return PauseDecision({"spec": {"paused": False}}, f"{name} goes on")
+    return PauseDecision({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}, f"{name} goes on")
 
 
-def pause(snapshot: Snapshot) -> Decision:
+def pause(snapshot: Snapshot) -> PauseDecision:
     group_set, name = snapshot.group_set, snapshot.name
     if NOTE in group_set.metadata.annotations:
-        return Decision(None, f"{name} is paused already, at partition {group_set.partition}")
+        return PauseDecision(None, f"{name} is paused already, at partition {group_set.partition}")
     leaders = snapshot.leader_set
     rolling = any(not state.updated for state in snapshot.states.values())
     partition = leaders.partition if leaders is not None and rolling else group_set.replicas
     if rolling and partition == 0:
-        return Decision(
+        return PauseDecision(
             None, f"every group of {name} has begun to roll; to go back: {command(snapshot, Verb.UNDO).text}"
         )
     held = f"groups below {partition}" if rolling else "all groups, when the template changes,"
-    return Decision(_patch(partition, str(group_set.partition)), f"{name} is paused: {held} stay as they are")
+    return PauseDecision(_patch(partition, str(group_set.partition)), f"{name} is paused: {held} stay as they are")
 
 
-def resume(snapshot: Snapshot) -> Decision:
+def resume(snapshot: Snapshot) -> PauseDecision:
     group_set, name = snapshot.group_set, snapshot.name
     noted = group_set.metadata.annotations.get(NOTE)
     if noted is None and group_set.partition == 0:
-        return Decision(None, f"{name} is not paused")
+        return PauseDecision(None, f"{name} is not paused")
     partition = parse_index(noted) or 0
     limit = f" down to partition {partition}" if partition else ""
-    return Decision(_patch(partition, None), f"{name} goes on{limit}")
+    return PauseDecision(_patch(partition, None), f"{name} goes on{limit}")
 
 
 def _patch(partition: int, note: str | None) -> JsonObject:

@@ -5,9 +5,13 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from kohort.inspection.release import matches_of
+from kohort.kube.resources import RELEASE_ANALYSES
+from kohort.rollouts.forecast_types import ReleaseForecast
+from kohort.rollouts.messages import capacity, duration
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.step_arithmetic import planned
 from kohort.rollouts.validation import warnings
+from kohort.rules.rollout_labels import ANALYSIS_NAME
 
 Named = tuple[str, str]
 """Kind and name of an object."""
@@ -31,14 +35,21 @@ class RolloutForecast(msgspec.Struct, frozen=True, rename="camel"):
     workload: str
     style: str
     steps: Sequence[PlannedStep]
+    release: ReleaseForecast | None
+    """What a release needs and how long it takes, by the workload as it is now; None if that is not known."""
     findings: Sequence[str]
     """What is allowed and probably not meant, and what it refers to and does not exist."""
 
 
 def forecast_of_rollout(
-    before: Rollout | None, after: Rollout, replicas: int | None, known: Collection[Named]
+    before: Rollout | None,
+    after: Rollout,
+    replicas: int | None,
+    known: Collection[Named],
+    release: ReleaseForecast | None = None,
 ) -> RolloutForecast:
-    """`replicas` of the workload, if it exists; `known` are objects of the namespace, in the cluster or the files."""
+    """`replicas` of the workload, if it exists; `known` are objects of the namespace, in the cluster or the files;
+    `release` is the forecast of the next release."""
     ref = after.spec.workload_ref
     action = "create" if before is None else "nothing" if before.spec == after.spec else "configure"
     return RolloutForecast(
@@ -48,6 +59,7 @@ def forecast_of_rollout(
         workload=f"{ref.kind} {ref.name}",
         style=after.style,
         steps=_steps(after, replicas),
+        release=release,
         findings=[*_missing(after, known), *warnings(after, replicas)],
     )
 
@@ -80,6 +92,8 @@ def _missing(rollout: Rollout, known: Collection[Named]) -> list[str]:
             wanted.append((f"{place}.ingress.name", ("Ingress", route.ingress.name)))
         if route.gateway is not None and route.gateway.http_route_name:
             wanted.append((f"{place}.gateway.httpRouteName", ("HTTPRoute", route.gateway.http_route_name)))
+    if analysis := rollout.metadata.annotations.get(ANALYSIS_NAME):
+        wanted.append((f"annotation {ANALYSIS_NAME}", (RELEASE_ANALYSES.kind, analysis)))
     return [
         f"{field}: there is no {kind} {name}, in the cluster or in these files; create it, or correct the name"
         for field, (kind, name) in wanted
@@ -91,6 +105,9 @@ def rollout_lines(found: RolloutForecast) -> list[str]:
     words = {"create": "would be created", "configure": "would change", "nothing": "would not change"}
     lines = [f"Rollout {found.name} {words[found.action]}; it releases {found.workload} ({found.style})."]
     lines += [f"  {number}. {_step_line(step)}" for number, step in enumerate(found.steps, 1)]
+    if found.release is not None:
+        texts = (capacity(found.release), duration(found.release))
+        lines += [f"  {text[0].upper()}{text[1:]}." for text in texts if text]
     return lines + [f"  ! {one}" for one in found.findings]
 
 

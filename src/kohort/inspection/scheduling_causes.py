@@ -2,12 +2,21 @@
 
 from typing import Final
 
+from kohort.groups.failed_pod_backoff import is_held
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.cause import CauseKind
 from kohort.inspection.pod_context import PodContext
-from kohort.inspection.problems import FitsNoNode, HeldByGates, NotScheduledYet, PlacementAdvice, Problem
+from kohort.inspection.problems import (
+    FitsNoNode,
+    HeldAfterFailures,
+    HeldByGates,
+    NotScheduledYet,
+    PlacementAdvice,
+    Problem,
+)
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
+from kohort.rules.group_labels import HELD_BECAUSE, HELD_UNTIL
 from kohort.rules.scheduler_message import InsufficientResource, NodeReason, Reason, reasons_in
 
 _AFFINITY: Final = frozenset[Reason](
@@ -25,6 +34,10 @@ def scheduling_problem(pod: Pod, context: PodContext) -> tuple[CauseKind, Proble
     """None if it has a node."""
     if pod.spec.node_name:
         return None
+    if is_held(pod):
+        notes = pod.metadata.annotations
+        problem = HeldAfterFailures(notes.get(HELD_UNTIL, ""), notes.get(HELD_BECAUSE, ""))
+        return CauseKind.CRASH, problem
     if gates := tuple(one.name for one in pod.spec.scheduling_gates):
         return CauseKind.SCHEDULING, HeldByGates(gates)
     scheduled = find_condition(pod.status.conditions, "PodScheduled")
@@ -42,6 +55,8 @@ def _placement_problem(message: str, reasons: frozenset[Reason], pod: Pod, conte
     | affinity, with an exclusive topology | more domains |
     | affinity or selector | labels |
     | taint | tolerations |
+    | the nodes that reach its volume take no pods | uncordon them, or give the volume up |
+    | all other nodes are cordoned | uncordon one |
     """
     if NodeReason.TOO_MANY_PODS in reasons or any(isinstance(reason, InsufficientResource) for reason in reasons):
         return FitsNoNode(message, PlacementAdvice.MORE_ROOM)
@@ -52,6 +67,11 @@ def _placement_problem(message: str, reasons: frozenset[Reason], pod: Pod, conte
         return FitsNoNode(message, PlacementAdvice.NODE_LABELS, selector=asked)
     if NodeReason.UNTOLERATED_TAINT in reasons:
         return FitsNoNode(message, PlacementAdvice.TAINTS)
+    if NodeReason.VOLUME_NODE_AFFINITY in reasons:
+        claims = tuple(one.claim_name for volume in pod.spec.volumes if (one := volume.persistent_volume_claim))
+        return FitsNoNode(message, PlacementAdvice.NODE_OF_VOLUME, claims=claims)
+    if NodeReason.UNSCHEDULABLE in reasons:
+        return FitsNoNode(message, PlacementAdvice.CORDONED)
     return FitsNoNode(message, PlacementAdvice.UNKNOWN)
 
 

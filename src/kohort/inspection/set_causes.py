@@ -28,7 +28,8 @@ from kohort.inspection.problems import (
 )
 from kohort.inspection.release_causes import release_causes
 from kohort.inspection.release_subject import command
-from kohort.inspection.resize_causes import in_transaction, resize_causes_of_set
+from kohort.inspection.resize_causes import resize_causes_of_set
+from kohort.inspection.resize_progress import groups_under_way
 from kohort.inspection.roll_pause import paused
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import Pod
@@ -60,7 +61,8 @@ def _of_groups(snapshot: Snapshot) -> list[Cause]:
     found = [*([] if _writes_were_refused(snapshot) else _operator(snapshot)), *refused]
     found += failure_causes(snapshot)
     found += [cause for pod in pods if not is_fine(pod) for cause in pod_causes(pod, context)]
-    alone = [pod for pod in pods if not in_transaction(snapshot, pod)]
+    under_way = groups_under_way(snapshot)  # The resize of a whole group has causes of its own.
+    alone = [pod for pod in pods if group_of(pod) not in under_way]
     return found + [cause for pod in alone for cause in resize_causes(pod, context)]
 
 

@@ -1,6 +1,11 @@
-"""A set and everything that belongs to it, read at one time."""
+"""A set and everything that belongs to it, read at one time.
+
+What is found out about all pods at once (leaders, members, states) is kept: causes, trees and forecasts ask for it for
+each group and each pod, and a set may have thousands of them.
+"""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -8,8 +13,8 @@ import msgspec
 from kohort.groups.caches import GroupService
 from kohort.groups.failure_evidence import GroupFailure
 from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet, Template
-from kohort.groups.observed_groups import wanted_placement
-from kohort.groups.revisions import Revision
+from kohort.groups.observed_groups import wanted_placement, with_failed_groups
+from kohort.groups.revisions import Revision, matching
 from kohort.inspection.pod_context import PodContext
 from kohort.inspection.release_subject import is_releasing
 from kohort.inspection.served_revisions import CHANGE_CAUSE, SERVED_AT, Version, images
@@ -21,12 +26,13 @@ from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
 from kohort.rules.group_identity import group_index, leads_group, worker_index
 from kohort.rules.group_state import GroupState, group_size, group_state, in_order
+from kohort.rules.group_template import earlier_fingerprint, revision_fingerprint
 
 PAUSE_NOTE: Final = "kohort.dev/partition-before-pause"
 """On a set that `kohort pause` holds: the partition that it had."""
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class Snapshot(msgspec.Struct, frozen=True, dict=True):
     group_set: LeaderWorkerSet
     pods: Sequence[Pod] = ()
     stateful_sets: Sequence[GroupStatefulSet] = ()
@@ -36,6 +42,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     claims: Sequence[PersistentVolumeClaim] = ()
     failures: Sequence[GroupFailure] = ()
     """Kept failures of groups, the newest first."""
+    silent_nodes: Mapping[str, str] = {}
+    """Nodes of pods that are not ready, which do not report either: by name, since when."""
     service: GroupService | None = None
     """The Service with the set's name, also if it does not belong to the set."""
     rollout: Rollout | None = None
@@ -53,6 +61,10 @@ class Snapshot(msgspec.Struct, frozen=True):
     def kind(self) -> str:
         return KIND
 
+    def has_version(self, recorded: str) -> bool:
+        spec = self.group_set.spec
+        return recorded in (revision_fingerprint(spec), earlier_fingerprint(spec))
+
     @property
     def reference(self) -> str:
         return self.name
@@ -67,7 +79,15 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     @property
     def pod_context(self) -> PodContext:
-        return PodContext(self.reference, self.metadata.namespace, self.pods, self.events, self.claims, self.group_set)
+        return PodContext(
+            self.reference,
+            self.metadata.namespace,
+            self.pods,
+            self.events,
+            self.claims,
+            self.group_set,
+            self.silent_nodes,
+        )
 
     @property
     def releasing(self) -> bool:
@@ -94,11 +114,20 @@ class Snapshot(msgspec.Struct, frozen=True):
         return self.stateful_set(self.name)
 
     def stateful_set(self, name: str) -> GroupStatefulSet | None:
-        return next((one for one in self.stateful_sets if one.metadata.name == name), None)
+        return self._stateful_sets_by_name.get(name)
 
-    @property
+    @cached_property
+    def _stateful_sets_by_name(self) -> Mapping[str, GroupStatefulSet]:
+        return {one.metadata.name: one for one in reversed(self.stateful_sets)}
+
+    @cached_property
     def update_key(self) -> str:
-        """The revision that groups shall have: as the operator wrote it down."""
+        """The revision that groups shall have: as the operator wrote it down. While a release in place is withdrawn,
+        groups have the stable one, but what the user wants is in the template."""
+        if group_labels.RESOURCES_OF_REVISION in self.metadata.annotations:
+            wanted = matching(self.group_set, self.revisions)
+            if wanted is not None:
+                return wanted.key
         leaders = self.leader_set
         noted = leaders.metadata.labels.get(group_labels.REVISION, "") if leaders is not None else ""
         return noted or self.group_set.status.update_revision
@@ -108,12 +137,12 @@ class Snapshot(msgspec.Struct, frozen=True):
         """The revision that all groups had last, as the operator wrote it down."""
         return self.group_set.status.stable_revision
 
-    @property
+    @cached_property
     def numbers(self) -> Mapping[str, int]:
         """Keys of revisions to the numbers that users see."""
         return {one.key: one.revision for one in sorted(self.revisions, key=lambda one: one.revision)}
 
-    @property
+    @cached_property
     def leaders(self) -> Mapping[int, Pod]:
         found: dict[int, Pod] = {}
         for pod in self.pods:
@@ -124,9 +153,17 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     def members(self, index: int) -> list[Pod]:
         """The pods of a group, leader first."""
-        return sorted((pod for pod in self.pods if group_of(pod) == index), key=worker_of)
+        return [*self._members.get(index, ())]
 
-    @property
+    @cached_property
+    def _members(self) -> Mapping[int, Sequence[Pod]]:
+        found: dict[int, list[Pod]] = {}
+        for pod in sorted(self.pods, key=worker_of):
+            if (index := group_of(pod)) is not None:
+                found.setdefault(index, []).append(pod)
+        return found
+
+    @cached_property
     def states(self) -> Mapping[int, GroupState]:
         """The state of groups whose objects exist, by the rules of the operator."""
         found: dict[int, GroupState] = {}
@@ -137,7 +174,7 @@ class Snapshot(msgspec.Struct, frozen=True):
             state = group_state(leader, workers, self.update_key, size, placement)
             if state is not None:
                 found[index] = state
-        return found
+        return with_failed_groups(found, self.group_set, self.leaders)
 
     @property
     def ordered_states(self) -> Sequence[GroupState]:

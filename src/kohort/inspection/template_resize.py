@@ -75,7 +75,7 @@ def request_problem(template: JsonObject, request: AmountRequest) -> RequestProb
     if request.whole_pod:
         return None
     if request.container:
-        known = tuple(dict.fromkeys(one.name for spec in specs for one in spec.main_containers))
+        known = tuple(dict.fromkeys(one.name for spec in specs for one in spec.lasting_containers))
         return None if request.container in known else NoSuchContainer(request.container, known)
     bound = resources_of_pods(specs, request.amounts)
     return BoundByPod(bound) if bound else None
@@ -96,9 +96,9 @@ def resized_template(template: JsonObject, request: AmountRequest) -> JsonObject
             _set_amounts(spec, request.amounts)
             continue
         containers = spec.get("containers") or []
-        chosen = [one for one in containers if one.get("name") == request.container] or (
-            [] if request.container else containers[:1]
-        )
+        sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+        named = [one for one in (*containers, *sidecars) if one.get("name") == request.container]
+        chosen = named if request.container else containers[:1]
         for one in chosen:
             _set_amounts(one, request.amounts)
     return result

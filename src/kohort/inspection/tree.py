@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from kohort.groups.status import AVAILABLE, UPDATING
 from kohort.inspection.pod_resources import (
     RESOURCE_COLUMNS,
     PodResources,
@@ -17,9 +18,11 @@ from kohort.inspection.roll_pause import paused
 from kohort.inspection.served_revisions import images
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import Pod
+from kohort.objects.counted_nouns import agreeing, counted, counted_of
 from kohort.objects.unready_reason import why_not_ready
 from kohort.rules import group_labels
-from kohort.rules.group_state import group_size, pod_is_ready
+from kohort.rules.group_state import RestartState, group_size, pod_is_ready
+from kohort.rules.recorded_restarts import due_restarts, leader_identities
 
 
 class PodBranch(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,6 +55,10 @@ class GroupBranch(msgspec.Struct, frozen=True, rename="camel"):
     """Exists only while the set rolls."""
     size: int
     pods: Sequence[PodBranch]
+    held: bool = False
+    """Its budget of restarts is used up: it is not recreated any more."""
+    restart_at: str = ""
+    """It has failed, and is recreated then."""
 
     @property
     def missing(self) -> int:
@@ -86,6 +93,9 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
     group_set, states = snapshot.group_set, snapshot.states
     numbers = snapshot.numbers if numbers is None else numbers
     indexes = {index for pod in snapshot.pods if (index := group_of(pod)) is not None}
+    restarts = due_restarts(
+        group_set.status.restarts, group_set.metadata.annotations, leader_identities(snapshot.leaders)
+    )
     groups = []
     for index in sorted(indexes | set(range(group_set.replicas))):
         members = snapshot.members(index)
@@ -107,6 +117,8 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
                     branch_of(pod, now, "worker" if worker_of(pod) else "leader", drift.get(pod.metadata.name, ()))
                     for pod in members
                 ],
+                held=state is not None and state.restart is RestartState.HELD,
+                restart_at=restarts[index].at if index in restarts else "",
             )
         )
     return SetTree(
@@ -144,9 +156,9 @@ def state_of_set(snapshot: Snapshot) -> str:
     if status.observed_generation < metadata.generation:
         return "Pending"
     true = {one["type"] for one in status.conditions if one.get("status") == "True"}
-    if "UpdateInProgress" in true:
+    if UPDATING in true:
         return "Updating"
-    return "Available" if "Available" in true else "Progressing"
+    return "Available" if AVAILABLE in true else "Progressing"
 
 
 def branch_of(pod: Pod, now: datetime, role: str, drift: Sequence[str] = ()) -> PodBranch:
@@ -201,8 +213,13 @@ def wide_lines(images: Sequence[str]) -> list[str]:
     return [*([f"images: {' '.join(images)}"] if images else ()), RESOURCE_COLUMNS]
 
 
+def revision_words(number: int, key: str) -> str:
+    """A canary set with claims has a key that the history of its stable set does not number."""
+    return f"revision {number} ({key})" if number else f"revision {key}"
+
+
 def headline(tree: SetTree) -> str:
-    revision = f"revision {tree.revision or '?'} ({tree.revision_key})" if tree.revision_key else "no revision yet"
+    revision = revision_words(tree.revision, tree.revision_key) if tree.revision_key else "no revision yet"
     surge = f", {tree.surge} surge" if tree.surge else ""
     counts = f"{tree.ready}/{tree.wanted} groups ready, {tree.updated} up to date{surge}"
     words = f"{counts}, {revision}{', paused' if tree.paused else ''}"
@@ -215,6 +232,10 @@ def _group_line(group: GroupBranch) -> str:
         words.append(f"revision {group.revision or group.revision_key}" + (" (old)" if group.old else ""))
     if group.surge:
         words.append("surge")
+    if group.held:
+        words.append("held: its budget of restarts is used up")
+    elif group.restart_at:
+        words.append(f"failed, is restarted at {group.restart_at}")
     return "  ".join(words)
 
 
@@ -223,14 +244,16 @@ def _pod_lines(group: GroupBranch, wide: bool) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
     texts = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     if group.missing:
-        texts.append(f"{group.missing} of {group.size} pods do not exist yet")
+        texts.append(
+            f"{counted_of(group.missing, group.size, 'pod')} {agreeing(group.missing, 'does', 'do')} not exist yet"
+        )
     return [f"{'└─' if number == len(texts) - 1 else '├─'} {text}" for number, text in enumerate(texts)]
 
 
 def cells(pod: PodBranch, wide: bool) -> list[str]:
     cells = [pod.name, pod.role, pod.containers, pod.node or "no node", pod.state]
     if pod.restarts:
-        cells[-1] += f", {pod.restarts} restarts"
+        cells[-1] += f", {counted(pod.restarts, 'restart')}"
     if not wide:
         return cells
     if pod.resources.drift:

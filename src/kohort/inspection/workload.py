@@ -17,19 +17,20 @@ import msgspec
 from kohort.inspection.pod_context import PodContext
 from kohort.inspection.release_subject import is_releasing
 from kohort.inspection.served_revisions import CHANGE_CAUSE, SERVED_AT, Version, images
+from kohort.objects import well_known_names
 from kohort.objects.apps import ReplicaSet
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 from kohort.rollouts.rollout_types import Rollout
-from kohort.rollouts.workloads.deployment_hold import revision_of, template_content
+from kohort.rollouts.workloads.deployment_hold import earlier_revision_of, revision_of, template_content
 from kohort.rules import rollout_labels
 
 DEPLOYMENT: Final = "Deployment"
 STATEFUL_SET: Final = "StatefulSet"
-NUMBER: Final = "deployment.kubernetes.io/revision"
-STATEFUL_SET_REVISION: Final = "controller-revision-hash"
+NUMBER: Final = well_known_names.DEPLOYMENT_REVISION
+STATEFUL_SET_REVISION: Final = well_known_names.CONTROLLER_REVISION_HASH
 
 
 class StoredRevision(View, frozen=True):
@@ -124,6 +125,11 @@ class Workload(msgspec.Struct, frozen=True):
             return [_of_replica_set(one) for one in self.replica_sets]
         return [_of_revision(one) for one in self.revisions]
 
+    def has_version(self, recorded: str) -> bool:
+        if self.kind == STATEFUL_SET:
+            return self.observed and self.status.get("updateRevision") == recorded
+        return recorded in (revision_of(self.template), earlier_revision_of(self.template))
+
     @property
     def update_key(self) -> str:
         if self.kind == STATEFUL_SET:
@@ -133,10 +139,10 @@ class Workload(msgspec.Struct, frozen=True):
 
     @property
     def stable_key(self) -> str:
+        if self.releasing and (noted := self.metadata.labels.get(rollout_labels.STABLE_REVISION)):
+            return _short(noted, self.name) if self.kind == STATEFUL_SET else noted
         if self.kind == STATEFUL_SET:
             return _short(self.status.get("currentRevision") or "", self.name)
-        if self.releasing and (noted := self.metadata.labels.get(rollout_labels.STABLE_REVISION)):
-            return noted
         wanted = self.update_key
         before = [one for one in self.replica_sets if one.spec.replicas and _hash(one) != wanted]
         return wanted if self.complete or not before else _hash(max(before, key=_number))

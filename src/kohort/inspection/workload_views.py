@@ -1,4 +1,4 @@
-"""Views of a Deployment or StatefulSet for the command line: its pods, its progress, and why it is not ready."""
+"""Views of a Deployment or StatefulSet: its pods, its progress, and why it is not ready."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,14 +11,15 @@ from kohort.inspection.cause import Cause, CauseKind
 from kohort.inspection.messages import GO_ON, cause_of, problem_text
 from kohort.inspection.pod_causes import pod_causes, resize_causes
 from kohort.inspection.problems import HeldWorkload, ReplicasMissing
-from kohort.inspection.progress import Progress
+from kohort.inspection.progress import Progress, progress_of
 from kohort.inspection.release import Release, release_line, release_of
 from kohort.inspection.release_causes import release_causes
 from kohort.inspection.release_subject import command
 from kohort.inspection.roll_pause import paused
 from kohort.inspection.served_revisions import images
-from kohort.inspection.set_causes import is_fine, ordered
-from kohort.inspection.tree import PodBranch, branch_of, cells, wide_lines
+from kohort.inspection.set_causes import causes, is_fine, ordered
+from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.tree import PodBranch, branch_of, cells, revision_words, wide_lines
 from kohort.inspection.workload import DEPLOYMENT, Workload
 
 PENDING, UPDATING, AVAILABLE, PROGRESSING = "Pending", "Updating", "Available", "Progressing"
@@ -100,7 +101,7 @@ def drawn_workload(tree: WorkloadTree, *, wide: bool = False) -> list[str]:
 
 
 def headline_of_workload(tree: WorkloadTree) -> str:
-    revision = f"revision {tree.revision or '?'} ({tree.revision_key})" if tree.revision_key else "new revision held"
+    revision = revision_words(tree.revision, tree.revision_key) if tree.revision_key else "new revision held"
     counts = f"{tree.ready}/{tree.wanted} pods ready, {tree.updated} up to date"
     words = f"{counts}, {revision}{', paused' if tree.paused else ''}"
     return f"{tree.namespace}/{tree.kind.lower()}/{tree.name}  {tree.state}  {words}"
@@ -134,6 +135,14 @@ def progress_of_workload(workload: Workload, now: datetime) -> Progress:
         unit="pods",
         release=release_of(workload, now),
     )
+
+
+def progress_of_subject(subject: Snapshot | Workload, now: datetime) -> Progress:
+    return progress_of_workload(subject, now) if isinstance(subject, Workload) else progress_of(subject, now)
+
+
+def causes_of_subject(subject: Snapshot | Workload) -> list[Cause]:
+    return workload_causes(subject) if isinstance(subject, Workload) else causes(subject)
 
 
 def workload_causes(workload: Workload) -> list[Cause]:

@@ -33,6 +33,7 @@ MARKS: Final = {
     "mark-image": "{{ .Values.image.manager.repository }}:{{ .Values.image.manager.tag | default .Chart.AppVersion }}"
     f"{_CHOSEN_DIGEST}{{{{ end }}}}",
     "mark-hosts": "{{ .Values.dashboard.hosts }}",
+    "mark-tls-secret": "{{ .Values.dashboard.tlsSecret }}",
     "mark-resize-policy": "{{ .Values.defaultResizePolicy }}",
     "mark-gang": "{{ .Values.gangSchedulingManagement.schedulerProvider }}",
     "1000007": "{{ .Values.replicaCount }}",
@@ -85,11 +86,13 @@ enablePrometheus: false
 gangSchedulingManagement:
   schedulerProvider: ""
 # The dashboard. Users log in with tokens; actions are done with their own rights. Hosts are names by which browsers
-# reach it, besides localhost, such as that of an Ingress.
+# reach it, besides localhost, such as that of an Ingress. With the name of a Secret that has tls.crt and tls.key it
+# serves HTTPS, and users may show client certificates of the cluster, too.
 dashboard:
   enabled: false
   allowActions: false
   hosts: ""
+  tlsSecret: ""
 # What a set without resizePolicy gets when its size changes: None or Recreate.
 defaultResizePolicy: None
 # The Service of the metrics. That of the webhooks is a ClusterIP with port 443: only the API server calls it.
@@ -158,20 +161,22 @@ def _choose(*, rollouts: bool = True, cert_manager: bool = False, gang: str = ""
 
 
 def _dashboard() -> str:
-    """Hosts and actions are arguments of its own container."""
+    """Hosts, actions and the certificate are arguments of its own container."""
 
-    def shape(hosts: tuple[str, ...], actions: bool) -> str:
-        return _template(
-            dashboard_deployment.dashboard(
-                msgspec.structs.replace(_MARKED, dashboard=True, dashboard_hosts=hosts, dashboard_actions=actions)
-            )
+    def shape(hosts: tuple[str, ...], secret: str, actions: bool) -> str:
+        options = msgspec.structs.replace(
+            _MARKED, dashboard=True, dashboard_hosts=hosts, dashboard_actions=actions, dashboard_tls_secret=secret
         )
+        return _template(dashboard_deployment.dashboard(options))
 
-    with_hosts = (
-        _either(".Values.dashboard.allowActions", shape(hosts, True), shape(hosts, False))
-        for hosts in (("mark-hosts",), ())
-    )
-    return _either(".Values.dashboard.hosts", *with_hosts)
+    def with_secret(secret: str) -> str:
+        with_hosts = (
+            _either(".Values.dashboard.allowActions", shape(hosts, secret, True), shape(hosts, secret, False))
+            for hosts in (("mark-hosts",), ())
+        )
+        return _either(".Values.dashboard.hosts", *with_hosts)
+
+    return _either(".Values.dashboard.tlsSecret", with_secret("mark-tls-secret"), with_secret(""))
 
 
 def _access(rollouts: bool) -> str:
@@ -200,7 +205,7 @@ def _manager(cert_manager: bool) -> str:
         _deployment(options)
         + _template(operator_deployment.certificate_store(options))
         + _services(options)
-        + _renamed(_template(operator_deployment.surroundings(options)))
+        + _renamed(_template(operator_deployment.budget_and_network_policy(options)))
     )
 
 

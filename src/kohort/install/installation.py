@@ -20,7 +20,7 @@ from kohort.install.install_kinds import resource_of
 from kohort.install.manifests import manifests
 from kohort.install.operator_readiness import NotAvailable, wait_available
 from kohort.install.options import Options
-from kohort.install.owned_objects import MADE_BY_THE_OPERATOR, Belonging
+from kohort.install.owned_objects import MADE_BY_THE_OPERATOR, OwnedObject
 from kohort.kube import errors
 from kohort.kube.client import Client
 from kohort.kube.resources import (
@@ -153,17 +153,17 @@ async def _apply_namespace(client: Client, obj: JsonObject) -> str:
     return "applied"
 
 
-def _surplus(found: Iterable[Belonging], wanted: list[JsonObject], namespace: str) -> list[Belonging]:
+def _surplus(found: Iterable[OwnedObject], wanted: list[JsonObject], namespace: str) -> list[OwnedObject]:
     """What is ours and not wanted any more. A Secret that cert-manager fills from now on is the same Secret."""
-    needed = {_belonging(one) for one in wanted}
+    needed = {_owned_object(one) for one in wanted}
     return [one for one in found if one not in needed and not (one.resource == SECRETS and one.namespace == namespace)]
 
 
-def _belonging(obj: JsonObject) -> Belonging:
-    return Belonging(resource_of(obj), obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+def _owned_object(obj: JsonObject) -> OwnedObject:
+    return OwnedObject(resource_of(obj), obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
 
-async def _remove(client: Client, one: Belonging) -> bool:
+async def _remove(client: Client, one: OwnedObject) -> bool:
     # Foreground for the Deployment: it is gone when its pods are, which write a lease and a status until their end.
     propagation: Literal["Foreground", "Background"] = "Foreground" if one.resource == DEPLOYMENTS else "Background"
     try:
@@ -173,7 +173,7 @@ async def _remove(client: Client, one: Belonging) -> bool:
     return True
 
 
-async def _remove_all(client: Client, which: Iterable[Belonging], print_line: PrintLine) -> None:
+async def _remove_all(client: Client, which: Iterable[OwnedObject], print_line: PrintLine) -> None:
     for one in which:
         if await _remove(client, one):
             print_line(f"{one.title} removed")
@@ -181,7 +181,7 @@ async def _remove_all(client: Client, which: Iterable[Belonging], print_line: Pr
 
 async def _keep_definitions(client: Client, print_line: PrintLine) -> None:
     for one in await owned_objects.definitions(client):
-        await owned_objects.give_up(client, one, FIELD_MANAGER)
+        await owned_objects.release_fields(client, one, FIELD_MANAGER)
         print_line(f"{one.title} kept, and all its objects")
 
 
@@ -224,22 +224,22 @@ async def _exists(client: Client, resource: Resource) -> bool:
 async def _remove_namespace(client: Client, namespace: str, print_line: PrintLine, wait: float) -> None:
     """Remove what the operator itself has made, and the namespace if an installation made it and it is empty then."""
     for resource, name in MADE_BY_THE_OPERATOR:
-        await _remove(client, Belonging(resource, namespace, name))
+        await _remove(client, OwnedObject(resource, namespace, name))
     found: JsonObject | None = await client.find(NAMESPACES, namespace)
     if found is None or not operator.is_labelled(found):
         return
-    if others := await owned_objects.strangers(client, namespace):
+    if others := await owned_objects.foreign_objects(client, namespace):
         more = f" and {len(others) - _NAMED_AT_MOST} more" if len(others) > _NAMED_AT_MOST else ""
         print_line(f"Namespace {namespace} kept: it holds {', '.join(others[:_NAMED_AT_MOST])}{more}")
         return
-    place = Belonging(NAMESPACES, "", namespace)
+    place = OwnedObject(NAMESPACES, "", namespace)
     await _remove(client, place)
     if not await _gone(client, [place], wait):
         raise InstallationFailed(f"Namespace {namespace} is still being removed after {wait:g} s")
     print_line(f"{place.title} removed")
 
 
-async def _gone(client: Client, which: Iterable[Belonging], seconds: float) -> bool:
+async def _gone(client: Client, which: Iterable[OwnedObject], seconds: float) -> bool:
     """Whether all of them are gone, at the latest after so many seconds."""
     deadline = asyncio.get_running_loop().time() + seconds
     for one in which:

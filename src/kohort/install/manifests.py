@@ -16,7 +16,7 @@ def manifests(options: Options) -> list[JsonObject]:
         *operator_deployment.certificate_store(options),
         *operator_deployment.services(options),
         operator_deployment.deployment(options),
-        *operator_deployment.surroundings(options),
+        *operator_deployment.budget_and_network_policy(options),
         *([operator_deployment.monitor(options)] if options.service_monitor else []),
         *dashboard_deployment.dashboard(options),
         *operator_deployment.webhooks(options),

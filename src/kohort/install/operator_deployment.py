@@ -12,13 +12,14 @@ from kohort.install.rendering import render
 from kohort.install.roles import ACCOUNT
 from kohort.manager.certificates import METRICS_SERVICE
 from kohort.manager.configuration import API_VERSION, KIND, SECRET, SERVICE
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.operator import LABELS
 
 CONFIGURATION: Final = "lws-manager-config"
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
 DEPLOYMENT: Final = "lws-controller-manager"
-SELECTOR: Final = {"control-plane": "controller-manager", "app.kubernetes.io/name": "lws"}
+SELECTOR: Final = {"control-plane": "controller-manager", well_known_names.APP_NAME: "lws"}
 CERTIFICATE: Final = "lws-serving-cert"
 ISSUER: Final = "lws-selfsigned-issuer"
 CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
@@ -99,7 +100,7 @@ def deployment(options: Options) -> JsonObject:
     return _object("apps/v1", "Deployment", DEPLOYMENT, options, {"spec": spec})
 
 
-def surroundings(options: Options) -> list[JsonObject]:
+def budget_and_network_policy(options: Options) -> list[JsonObject]:
     """What guards the operator: a budget for disruptions, and the ports that others may reach."""
     # A replica that does not come up must not keep its node from being drained.
     budget = {
@@ -221,6 +222,6 @@ def _volumes(options: Options) -> list[JsonObject]:
 
 def _apart() -> JsonObject:
     """Two replicas on one machine fail together."""
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": SELECTOR}}
+    term = {"topologyKey": well_known_names.HOSTNAME, "labelSelector": {"matchLabels": SELECTOR}}
     preferred = [{"weight": 100, "podAffinityTerm": term}]
     return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}

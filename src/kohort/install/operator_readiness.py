@@ -10,6 +10,8 @@ from typing import Final
 from kohort.install.operator_deployment import DEPLOYMENT, SELECTOR
 from kohort.kube.client import Client
 from kohort.kube.resources import DEPLOYMENTS, PODS
+from kohort.objects.container_reasons import ORDINARY_WAITS
+from kohort.objects.counted_nouns import agreeing, counted
 from kohort.objects.json_types import JsonObject
 
 _LOOK_SECONDS: Final = 0.25
@@ -44,9 +46,9 @@ def missing(deployment: JsonObject) -> str:
     | observed | replicas | updated | available | all | missing                                   |
     |----------|---------:|--------:|----------:|----:|-------------------------------------------|
     | no       |        2 |       2 |         2 |   2 | the change has not been observed yet       |
-    | yes      |        2 |       1 |         2 |   3 | 1 of 2 replicas are updated                |
+    | yes      |        2 |       1 |         2 |   3 | 1 of 2 replicas updated                    |
     | yes      |        2 |       2 |         1 |   3 | 1 replica of the old version is left       |
-    | yes      |        2 |       2 |         1 |   2 | 1 of 2 replicas are available              |
+    | yes      |        2 |       2 |         1 |   2 | 1 of 2 replicas available                  |
     """
     status, wanted = deployment.get("status") or {}, deployment["spec"]["replicas"]
     updated, all_of_them = status.get("updatedReplicas", 0), status.get("replicas", 0)
@@ -54,10 +56,11 @@ def missing(deployment: JsonObject) -> str:
     if status.get("observedGeneration") != deployment["metadata"]["generation"]:
         return "the change has not been observed yet"
     if updated < wanted:
-        return f"{updated} of {wanted} replicas are updated"
+        return f"{updated} of {counted(wanted, 'replica')} updated"
     if all_of_them > updated:
-        return f"{all_of_them - updated} replica(s) of the old version are left"
-    return "" if available >= wanted else f"{available} of {wanted} replicas are available"
+        old = all_of_them - updated
+        return f"{counted(old, 'replica')} of the old version {agreeing(old, 'is', 'are')} left"
+    return "" if available >= wanted else f"{available} of {counted(wanted, 'replica')} available"
 
 
 def unready_reason(pod: JsonObject) -> str:
@@ -72,6 +75,6 @@ def unready_reason(pod: JsonObject) -> str:
         waiting = state.get("waiting") or {}
         message = ended.get("message") or waiting.get("message") or ""
         reason = waiting.get("reason") or ended.get("reason")
-        if reason and reason not in ("ContainerCreating", "PodInitializing"):
+        if reason and reason not in ORDINARY_WAITS:
             return f"pod {name}: {reason}{': ' if message else ''}{message.strip()}"
     return ""

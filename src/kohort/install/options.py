@@ -46,3 +46,5 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Its users may act, each with the own rights."""
     dashboard_hosts: tuple[str, ...] = ()
     """Names by which browsers reach it, besides localhost."""
+    dashboard_tls_secret: str = ""
+    """A Secret with tls.crt and tls.key: it serves HTTPS with them, and users may show client certificates."""

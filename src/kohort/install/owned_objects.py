@@ -20,6 +20,7 @@ from kohort.kube.discovery import served_resources
 from kohort.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, LEASES, Resource
 from kohort.manager.capabilities import STATUS
 from kohort.manager.configuration import LEASE, SECRET
+from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.operator import LABELS, SELECTOR, is_labelled
 
@@ -34,10 +35,10 @@ _OWN: Final = {*_MADE_BY_THE_CLUSTER, ("secrets", SECRET), *((one.plural, name) 
 _DERIVED: Final = {"events", "endpoints", "endpointslices"}
 """What clusters make of other objects."""
 _FIGURES: Final = {"metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"}
-_TOKEN_OF: Final = "kubernetes.io/service-account.name"
+_TOKEN_OF: Final = well_known_names.SERVICE_ACCOUNT_NAME
 
 
-class Belonging(msgspec.Struct, frozen=True):
+class OwnedObject(msgspec.Struct, frozen=True):
     resource: Resource
     namespace: str
     name: str
@@ -53,28 +54,28 @@ class Belonging(msgspec.Struct, frozen=True):
 def is_an_installation(namespace: JsonObject) -> bool:
     """Made for an operator of groups: by us, or by the LeaderWorkerSet that we take over."""
     labels = namespace["metadata"].get("labels") or {}
-    return bool(labels.get("app.kubernetes.io/name") == LABELS["app.kubernetes.io/name"])
+    return bool(labels.get(well_known_names.APP_NAME) == LABELS[well_known_names.APP_NAME])
 
 
-async def ours(client: Client) -> list[Belonging]:
+async def ours(client: Client) -> list[OwnedObject]:
     """Everything that an installation has made, in all namespaces, of the kinds that one consists of."""
     return [one for resource in KNOWN async for one in _labelled(client, resource)]
 
 
-async def definitions(client: Client) -> list[Belonging]:
+async def definitions(client: Client) -> list[OwnedObject]:
     return [one async for one in _labelled(client, CUSTOM_RESOURCE_DEFINITIONS)]
 
 
-async def _labelled(client: Client, resource: Resource) -> AsyncIterator[Belonging]:
+async def _labelled(client: Client, resource: Resource) -> AsyncIterator[OwnedObject]:
     try:
         page = await client.list(resource, label_selector=SELECTOR, metadata_only=True)
     except (errors.NotFound, errors.MethodNotAllowed):  # no cluster has all kinds
         return
     for one in page.items:
-        yield Belonging(resource, one["metadata"].get("namespace", ""), one["metadata"]["name"])
+        yield OwnedObject(resource, one["metadata"].get("namespace", ""), one["metadata"]["name"])
 
 
-async def strangers(client: Client, namespace: str) -> list[str]:
+async def foreign_objects(client: Client, namespace: str) -> list[str]:
     """What is in a namespace and neither ours nor made by the cluster itself; what cannot be looked at may be, too."""
     found: list[str] = []
     for served in await served_resources(client):
@@ -89,11 +90,11 @@ async def strangers(client: Client, namespace: str) -> list[str]:
             if not isinstance(problem, (errors.NotFound, errors.MethodNotAllowed)):
                 found.append(f"{resource.qualified} that cannot be listed")
             continue
-        found += [f"{resource.kind} {one['metadata']['name']}" for one in page.items if _is_strange(resource, one)]
+        found += [f"{resource.kind} {one['metadata']['name']}" for one in page.items if _is_foreign(resource, one)]
     return found
 
 
-def _is_strange(resource: Resource, obj: JsonObject) -> bool:
+def _is_foreign(resource: Resource, obj: JsonObject) -> bool:
     metadata = obj["metadata"]
     if metadata.get("ownerReferences") or is_labelled(obj) or metadata.get("deletionTimestamp"):
         return False
@@ -102,9 +103,9 @@ def _is_strange(resource: Resource, obj: JsonObject) -> bool:
     return (resource.plural, metadata["name"]) not in _OWN
 
 
-async def give_up(client: Client, belonging: Belonging, field_manager: str) -> None:
+async def release_fields(client: Client, owned: OwnedObject, field_manager: str) -> None:
     """Give up the ownership of an object's fields, so that the next client that applies it meets no conflict."""
-    found: JsonObject | None = await client.find(belonging.resource, belonging.name, belonging.namespace)
+    found: JsonObject | None = await client.find(owned.resource, owned.name, owned.namespace)
     if found is None:
         return
     fields = found["metadata"].get("managedFields") or []
@@ -112,4 +113,4 @@ async def give_up(client: Client, belonging: Belonging, field_manager: str) -> N
     if len(kept) < len(fields):
         # An empty list would be taken for one that was not sent.
         metadata = {"managedFields": kept or [{}], "resourceVersion": found["metadata"]["resourceVersion"]}
-        await client.patch(belonging.resource, belonging.name, belonging.namespace, {"metadata": metadata})
+        await client.patch(owned.resource, owned.name, owned.namespace, {"metadata": metadata})

@@ -11,9 +11,11 @@ from typing import Final
 from kohort.admission import rollout_webhooks as releases
 from kohort.admission.webhook_configurations import CONVERTED, MUTATING, VALIDATING
 from kohort.install.options import Options
+from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.manager.capabilities import STATUS
 from kohort.manager.configuration import LEASE, SECRET
 from kohort.objects.json_types import JsonObject
+from kohort.objects.well_known_names import AGGREGATE_TO
 from kohort.operator import LABELS
 from kohort.rollouts.traffic.annotations import CONFIGURATION as SCRIPTS
 from kohort.rules import rollout_labels
@@ -25,7 +27,7 @@ GANGS: Final = "lws-gang-scheduling-role"
 METRICS_AUTH: Final = "lws-metrics-auth-role"
 METRICS_READER: Final = "lws-metrics-reader"
 
-_SETS: Final = "leaderworkerset.x-k8s.io"
+_SETS: Final = LEADER_WORKER_SETS.group
 _ANALYSES: Final = "kohort.dev"
 
 
@@ -86,6 +88,7 @@ def rollout_rules() -> list[JsonObject]:
         rule([""], ["pods"], ["patch"]),
         rule(["apps"], ["deployments"], ["create", "delete", "get", "list", "patch", "watch"]),
         rule(["apps"], ["replicasets"], ["create", "list", "patch", "watch"]),
+        rule(["apps"], ["statefulsets"], ["get", "list", "patch", "watch"]),
         rule(["autoscaling"], ["horizontalpodautoscalers"], ["list", "patch"]),
         rule(["discovery.k8s.io"], ["endpointslices"], ["list"]),
         rule(["networking.k8s.io"], ["ingresses"], ["create", "delete", "get", "patch"]),
@@ -130,8 +133,8 @@ def access(options: Options) -> list[JsonObject]:
     namespace = options.namespace
     objects = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(ACCOUNT, namespace)},
-        *bound("Role", OWN_NAMESPACE, own_rules(options), namespace, namespace),
-        *bound(
+        *role_with_binding("Role", OWN_NAMESPACE, own_rules(options), namespace, namespace),
+        *role_with_binding(
             "ClusterRole",
             METRICS_AUTH,
             [
@@ -142,12 +145,14 @@ def access(options: Options) -> list[JsonObject]:
         ),
     ]
     if options.namespaces:
-        objects += bound("ClusterRole", MANAGER, cluster_rules(options), namespace)
+        objects += role_with_binding("ClusterRole", MANAGER, cluster_rules(options), namespace)
         for one in options.namespaces:
-            objects += bound("Role", MANAGER, workload_rules(options), namespace, one)
+            objects += role_with_binding("Role", MANAGER, workload_rules(options), namespace, one)
     else:
-        objects += bound("ClusterRole", MANAGER, [*workload_rules(options), *cluster_rules(options)], namespace)
-    return [*objects, *people()]
+        objects += role_with_binding(
+            "ClusterRole", MANAGER, [*workload_rules(options), *cluster_rules(options)], namespace
+        )
+    return [*objects, *user_roles()]
 
 
 def gang_access(options: Options) -> list[JsonObject]:
@@ -156,11 +161,13 @@ def gang_access(options: Options) -> list[JsonObject]:
     if not rules:
         return []
     if not options.namespaces:
-        return bound("ClusterRole", GANGS, rules, options.namespace)
-    return [found for one in options.namespaces for found in bound("Role", GANGS, rules, options.namespace, one)]
+        return role_with_binding("ClusterRole", GANGS, rules, options.namespace)
+    return [
+        found for one in options.namespaces for found in role_with_binding("Role", GANGS, rules, options.namespace, one)
+    ]
 
 
-def people() -> list[JsonObject]:
+def user_roles() -> list[JsonObject]:
     """For users: joined to the roles admin, edit and view that clusters have."""
     everything = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
     editor = [
@@ -180,7 +187,7 @@ def people() -> list[JsonObject]:
 
 
 def _metadata(name: str, namespace: str = "", joined: tuple[str, ...] = ()) -> JsonObject:
-    labels = {**LABELS, **{f"rbac.authorization.k8s.io/aggregate-to-{one}": "true" for one in joined}}
+    labels = {**LABELS, **{f"{AGGREGATE_TO}{one}": "true" for one in joined}}
     return {"name": name, **({"namespace": namespace} if namespace else {}), "labels": labels}
 
 
@@ -191,7 +198,7 @@ def _role(
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "rules": rules}
 
 
-def bound(
+def role_with_binding(
     kind: str,
     name: str,
     rules: list[JsonObject],

@@ -58,7 +58,7 @@ async def override(client: Client, namespace: str, name: str, reason: str) -> in
     if progress is None or not is_rolling(rollout):
         raise Refusal(f"Rollout {own} has no step that could go on: {rollout.status.message or 'nothing is released'}")
     step = progress.current_step_index
-    body = override_document(progress.observed_rollout_id, step, await _user(client), reason)
+    body = override_document(progress, await _user(client), reason)
     await client.patch(ROLLOUTS, own, rollout.metadata.namespace, body)
     show([f"step {step} of Rollout {own} goes on in spite of its analysis"])
     return 0

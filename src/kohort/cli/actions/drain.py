@@ -3,17 +3,21 @@
 from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.output_formats import document, show
 from kohort.cli.connection import NOT_YET, Refusal
+from kohort.groups.node_loss import not_ready_since
 from kohort.inspection.drain_forecast import drain_lines, forecast_drain
+from kohort.inspection.node_bound_claims import claims_bound_to_node
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.client import Client
-from kohort.kube.resources import NODES, PODS
+from kohort.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from kohort.objects.core import Node, Pod
+from kohort.objects.volumes import PersistentVolumeClaim
 from kohort.rules import group_labels
 
 
 async def plan_drain(client: Client, node: str, form: str) -> int:
     """3 if a drain would not end."""
-    if await client.find(NODES, node, type=Node) is None:
+    nodes = (await client.list(NODES, type=Node)).items
+    if all(one.metadata.name != node for one in nodes):
         raise Refusal(f"there is no node {node}; there are: kubectl get nodes")
     pods = (await client.list(PODS, field_selector=f"spec.nodeName={node}", type=Pod)).items
     keys = {
@@ -27,6 +31,15 @@ async def plan_drain(client: Client, node: str, form: str) -> int:
             sets.append(await snapshot_reader.snapshot(client, namespace, name))
         except Refusal:  # pods that outlive their set
             continue
-    forecast = forecast_drain(node, pods, sets)
+    claims = [
+        claim
+        for namespace in sorted({namespace for namespace, _ in keys})
+        for claim in await snapshot_reader.list_if_readable(
+            client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim
+        )
+    ]
+    bound = await claims_bound_to_node(client, node, nodes, claims)
+    silent = next((not_ready_since(one) for one in nodes if one.metadata.name == node), "")
+    forecast = forecast_drain(node, pods, sets, bound, silent)
     show([document(forecast, form)] if form != "text" else drain_lines(forecast))
     return 0 if forecast.ends else NOT_YET

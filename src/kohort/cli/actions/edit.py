@@ -1,12 +1,13 @@
 """`undo`, `pause`, `resume`, `approve`, `retry`, `abort`, `restart`."""
 
+import contextlib
+
 import msgspec
 
 from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.output_formats import show
 from kohort.cli.actions.snapshot_reader import WORKLOADS
 from kohort.cli.connection import Refusal
-from kohort.groups.restart_budget import counted_since
 from kohort.inspection import allowed_commands, history, roll_pause
 from kohort.inspection.advice import Verb
 from kohort.inspection.messages import listed_groups
@@ -14,15 +15,18 @@ from kohort.inspection.release_subject import Subject, command, title
 from kohort.inspection.resize_progress import stopped_groups
 from kohort.inspection.served_revisions import Version
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import DEPLOYMENT, Workload
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
-from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUTS, Resource
+from kohort.kube.errors import Forbidden, Invalid, NotFound
+from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUT_HISTORIES, ROLLOUTS, Resource
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts.messages import ReleaseOutcome
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
 from kohort.rules.group_labels import RESTARTS_COUNTED_SINCE
-from kohort.rules.rollout_labels import READY
+from kohort.rules.recorded_restarts import counted_since
+from kohort.rules.rollout_labels import READY, ROLLOUT_ID, ROLLOUT_NAME
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
@@ -39,7 +43,9 @@ async def undo(client: Client, namespace: str, name: str, to: int | None, dry_ru
         return 0
     await return_to(client, found, wanted, dry_run=dry_run)
     verb = "would return" if dry_run else "returns"
-    show([f"{name} {verb} to {history.renewed(found, wanted)}{what_follows(found, dry_run)}"])
+    aborts = found.releasing and wanted.key == found.stable_key and not dry_run
+    after = _text_after_abort(found) if aborts else next_command_text(found, dry_run)
+    show([f"{name} {verb} to {history.renewed(found, wanted)}{after}"])
     return 0
 
 
@@ -48,16 +54,27 @@ async def return_to(client: Client, found: Subject, to: Version, *, dry_run: boo
     await client.patch(resource_of(found), metadata.name, metadata.namespace, patch, PatchType.JSON, dry_run=dry_run)
 
 
-def what_follows(found: Subject, dry_run: bool) -> str:
-    """What comes next. There is nothing to follow where nothing happens."""
+def next_command_text(found: Subject, dry_run: bool) -> str:
+    """What comes next. There is nothing to follow where nothing happens.
+
+    | Rollout | so |
+    |---|---|
+    | none | it rolls |
+    | disabled | it rolls, without steps |
+    | otherwise | it is released from the first step on |
+    """
     if dry_run:
         return ""
     rollout = f"Rollout {found.rollout.metadata.name}" if found.rollout is not None else ""
     if roll_pause.paused(found):
         resume = command(found, Verb.RESUME).text
         return f"; {rollout or 'the workload'} is paused, and begins with it after: {resume}"
-    released = f"; {rollout} releases it, from its first step on" if rollout else ""
-    return f"{released}; follow it with: {command(found, Verb.STATUS).text}"
+    follow = f"follow it with: {command(found, Verb.STATUS).text}"
+    if found.rollout is None:
+        return f"; {follow}"
+    if found.rollout.spec.disabled:
+        return f"; {rollout} is disabled, so it rolls out without steps; {follow}"
+    return f"; {rollout} releases it, from its first step on; {follow}"
 
 
 async def pause(client: Client, namespace: str, name: str) -> int:
@@ -77,7 +94,7 @@ async def resume(client: Client, namespace: str, name: str) -> int:
     return await _hold(client, found, decision)
 
 
-async def _hold(client: Client, found: Subject, decision: roll_pause.Decision) -> int:
+async def _hold(client: Client, found: Subject, decision: roll_pause.PauseDecision) -> int:
     if decision.patch is not None:
         await client.patch(resource_of(found), found.metadata.name, found.metadata.namespace, decision.patch)
     show([decision.words])
@@ -106,13 +123,18 @@ async def approve(client: Client, namespace: str, name: str, step: int | None = 
     last = len(rollout.strategy.steps)
     if step is None or step == index + 1 or (full and index == last):
         await _patch_progress(client, rollout, {"currentStepState": READY})
-        show([f"step {index} of Rollout {rollout.metadata.name} is approved"])
+        show([f"step {index} of Rollout {rollout.metadata.name} is approved{_after_pause(found)}"])
         return 0
     await _patch_progress(client, rollout, {"nextStepIndex": step})
     waits = full and not rollout.skips_pause(last) and rollout.strategy.steps[-1].pause_seconds is None
     after = f"; it waits there for: {command(found, Verb.APPROVE).text}" if waits else ""
     show([f"Rollout {rollout.metadata.name} goes from step {index} to step {step} of {last}{after}"])
     return 0
+
+
+def _after_pause(found: Subject) -> str:
+    paused = found.rollout is not None and found.rollout.spec.strategy.paused
+    return f"; the Rollout is paused, and goes on after: {command(found, Verb.RESUME).text}" if paused else ""
 
 
 async def _patch_progress(client: Client, rollout: Rollout, fields: JsonObject) -> None:
@@ -129,13 +151,14 @@ async def retry(client: Client, namespace: str, name: str) -> int:
     |---|---|
     | is being released, and the release is rolling | its current step is begun again |
     | is a set that stopped at groups whose resources could not change in place | these groups are tried again |
-    | is at rest, and the newest other version never served | that version again |
+    | is at rest, and the newest other version was made after the present one and runs nowhere | that version again |
+    | is a Deployment, and its last release was rolled back | the template that the record of the release has |
     """
     found = await snapshot_reader.subject(client, namespace, name)
     if isinstance(found, Snapshot) and (stopped := stopped_groups(found)):
         await forget_stop(client, found)
         text = listed_groups(sorted(stopped, reverse=True))
-        show([f"the resize of {text} of {name} is tried again{what_follows(found, dry_run=False)}"])
+        show([f"the resize of {text} of {name} is tried again{next_command_text(found, dry_run=False)}"])
         return 0
     rollout = found.rollout
     if rollout is not None and found.releasing:
@@ -145,30 +168,69 @@ async def retry(client: Client, namespace: str, name: str) -> int:
         await _patch_progress(client, rollout, {"nextStepIndex": index})
         show([f"step {index} of Rollout {rollout.metadata.name} is begun again"])
         return 0
-    served = history.served(found)
     others = [one for one in history.in_order(found.versions) if one.key != found.update_key]
-    if not others or (served[others[-1].key].may_be_returned_to and not _was_given_up(found, others[-1])):
+    if not others or not _was_given_up(found, others[-1]):
+        if (record := await _given_up_record(client, found)) is not None:
+            return await _release_again(client, name, found, record)
         raise Refusal(
             f"{title(found)} has no release that was given up; to return to an earlier revision: "
             f"{command(found, Verb.UNDO).text}"
         )
     await return_to(client, found, others[-1])
-    show([f"{name} is given {history.renewed(found, others[-1])} again{what_follows(found, dry_run=False)}"])
+    show([f"{name} gets {history.renewed(found, others[-1])}{next_command_text(found, dry_run=False)}"])
+    return 0
+
+
+async def _given_up_record(client: Client, found: Subject) -> JsonObject | None:
+    """The record of the last release, if that was rolled back. The version itself was in another Deployment."""
+    if found.rollout is None or found.kind != DEPLOYMENT:
+        return None
+    selector = f"{ROLLOUT_NAME}={found.rollout.metadata.name}"
+    try:
+        listed = await client.list(ROLLOUT_HISTORIES, found.metadata.namespace, label_selector=selector)
+    except (NotFound, Forbidden):
+        return None
+    records = sorted(listed.items, key=lambda one: one["metadata"]["creationTimestamp"])
+    data = (records[-1]["spec"].get("rollout") or {}).get("data") or {} if records else {}
+    return records[-1] if data.get("outcome") == ReleaseOutcome.ROLLED_BACK else None
+
+
+async def _release_again(client: Client, name: str, found: Subject, record: JsonObject) -> int:
+    template = ((record["spec"].get("workload") or {}).get("data") or {}).get("template")
+    release = record["metadata"]["labels"].get(ROLLOUT_ID, "")
+    if not template:
+        raise Refusal(f"the template of release {release} of {title(found)} is not kept; apply it again")
+    patch = [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version},
+        {"op": "replace", "path": "/spec/template", "value": template},
+    ]
+    await client.patch(resource_of(found), found.metadata.name, found.metadata.namespace, patch, PatchType.JSON)
+    show([f"{name} gets the template of release {release}{next_command_text(found, dry_run=False)}"])
     return 0
 
 
 async def forget_stop(client: Client, found: Snapshot) -> None:
-    """Let the operator look anew at groups at which a resize has stopped."""
+    """Let the operator look anew at groups at which a resize has stopped. What it has decided since stays."""
+    path = "/metadata/annotations/" + group_labels.GROUP_RESIZE.replace("~", "~0").replace("/", "~1")
     for index in stopped_groups(found):
         metadata = found.leaders[index].metadata
-        body: JsonObject = {"metadata": {"uid": metadata.uid, "annotations": {group_labels.GROUP_RESIZE: None}}}
-        await client.patch(PODS, metadata.name, metadata.namespace, body)
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
+            {"op": "test", "path": path, "value": metadata.annotations[group_labels.GROUP_RESIZE]},
+            {"op": "remove", "path": path},
+        ]
+        with contextlib.suppress(NotFound, Invalid):
+            await client.patch(PODS, metadata.name, metadata.namespace, patch, PatchType.JSON)
 
 
 def _was_given_up(found: Subject, version: Version) -> bool:
     """It was made after the present one and does not run: an abort took it back."""
     present = next((one for one in found.versions if one.key == found.update_key), None)
-    return present is not None and version.created > present.created and version.key not in found.using
+    if present is None or version.key in found.using or version.created < present.created:
+        return False
+    # Times are in seconds: of two from the same one, the version that never served was given up.
+    never_served = not history.served(found)[version.key].may_be_returned_to
+    return version.created > present.created or never_served
 
 
 async def abort(client: Client, namespace: str, name: str) -> int:
@@ -178,12 +240,13 @@ async def abort(client: Client, namespace: str, name: str) -> int:
         raise Refusal(refused)
     stable = next(one for one in found.versions if one.key == found.stable_key)
     await return_to(client, found, stable)
-    show([f"{name} returns to {history.renewed(found, stable)}{_back(found)}"])
+    show([f"{name} returns to {history.renewed(found, stable)}{_text_after_abort(found)}"])
     return 0
 
 
-def _back(found: Subject) -> str:
-    """After an abort. A Rollout lets go of the new version at once; a pause outlives what was held."""
+def _text_after_abort(found: Subject) -> str:
+    """After an abort, or an undo that is one. A Rollout lets go of the new version at once; a pause outlives what was
+    held."""
     held = f"; it stays paused until {command(found, Verb.RESUME).text}" if roll_pause.paused(found) else ""
     return f"{held}; follow it with: {command(found, Verb.STATUS).text}"
 
@@ -195,7 +258,7 @@ async def restart(client: Client, namespace: str, name: str, group: int | None) 
         metadata = found.metadata
         await client.patch(resource_of(found), metadata.name, metadata.namespace, _restarting(found))
         what = "groups" if isinstance(found, Snapshot) else "pods"
-        show([f"{name} recreates its {what} step by step{what_follows(found, dry_run=False)}"])
+        show([f"{name} recreates its {what} step by step{next_command_text(found, dry_run=False)}"])
         return 0
     if not isinstance(found, Snapshot):
         raise Refusal(f"{title(found)} has no groups; leave --group out to recreate its pods step by step")
@@ -205,13 +268,13 @@ async def restart(client: Client, namespace: str, name: str, group: int | None) 
         raise Refusal(f"LeaderWorkerSet {name} has no group {group}; there are: {there}")
     metadata = leader.metadata
     if found.group_set.template.restart_budget is not None:
-        await client.patch(LEADER_WORKER_SETS, found.name, namespace, _counting_anew(found, group))
+        await client.patch(LEADER_WORKER_SETS, found.name, namespace, _reset_restart_count(found, group))
     await client.delete(PODS, metadata.name, namespace, propagation="Foreground", uid=metadata.uid)
     show([f"group {group} of {name} is recreated"])
     return 0
 
 
-def _counting_anew(found: Snapshot, group: int) -> JsonObject:
+def _reset_restart_count(found: Snapshot, group: int) -> JsonObject:
     """Restarts of the group before now do not count against its budget any more."""
     known = counted_since(found.metadata.annotations)
     groups = {index: time for index, time in known.items() if index.isdecimal() and int(index) < found.replicas}

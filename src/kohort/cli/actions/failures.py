@@ -3,24 +3,34 @@
 from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.output_formats import document, show
 from kohort.cli.connection import Refusal
-from kohort.inspection import failures
-from kohort.inspection.release_subject import title
-from kohort.inspection.snapshot import Snapshot
+from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.pod_controller import restart_policy
+from kohort.inspection import failure_messages
 from kohort.kube.client import Client
+from kohort.rules import group_labels
 
 
 async def show_failures(client: Client, namespace: str, name: str, group: int | None, form: str) -> int:
-    found = await snapshot_reader.subject(client, namespace, name)
-    if not isinstance(found, Snapshot):
-        raise Refusal(f"{title(found)} has no groups; failures are kept of groups of LeaderWorkerSets")
-    kept = failures.failures_of(await snapshot_reader.failures(client, found.group_set), group)
+    kind, slash, rest = name.partition("/")
+    if slash and kind != snapshot_reader.GROUP_SET:
+        raise Refusal(f"{name} has no groups; failures are kept of groups of LeaderWorkerSets")
+    group_set = await snapshot_reader.find_set(client, namespace, rest if slash else name)
+    kept = failure_messages.failures_of(await snapshot_reader.failures(client, group_set), group)
     if form != "text":
         show([document(kept, form)])
         return 0
     if kept:
-        show([line for one in kept for line in failures.failure_lines(one)])
+        show([line for one in kept for line in failure_messages.failure_lines(one)])
         return 0
-    which = f"group {group} of {found.name}" if group is not None else found.name
-    why = "" if found.group_set.template.restart_budget else "; failures are kept for sets with a restartBudget"
-    show([f"No failures of {which} are kept{why}"])
+    which = f"group {group} of {group_set.metadata.name}" if group is not None else group_set.metadata.name
+    show([f"No failures of {which} are kept{_why_none(group_set)}"])
     return 0
+
+
+def _why_none(group_set: LeaderWorkerSet) -> str:
+    if group_set.template.restart_budget is None:
+        return "; failures are kept for sets with a restartBudget"
+    policy = restart_policy(group_set)
+    if policy not in (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED):
+        return f"; failures are kept when groups are recreated, which restartPolicy {policy} does not do"
+    return ""

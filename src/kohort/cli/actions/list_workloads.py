@@ -9,9 +9,8 @@ from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.output_formats import document, show, table
 from kohort.cli.connection import Refusal
 from kohort.inspection import release, tree
-from kohort.inspection.history import in_order
 from kohort.inspection.release import Release, release_of
-from kohort.inspection.release_subject import Subject, title
+from kohort.inspection.release_subject import title
 from kohort.inspection.served_revisions import images
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import Workload
@@ -20,7 +19,7 @@ from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.resources import ROLLOUT_HISTORIES, ROLLOUTS
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.history import RELEASED_BY
+from kohort.rollouts.history import COMPLETED, RELEASED_BY
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules.rollout_labels import ROLLOUT_ID, ROLLOUT_NAME
 
@@ -45,11 +44,11 @@ async def list_workloads(client: Client, namespace: str, form: str, labels: str)
     """All sets, and the other workloads that a Rollout names. Without a namespace, of all."""
     keys = await snapshot_reader.keys(client, namespace, labels)
     found: list[Snapshot | Workload] = [await snapshot_reader.snapshot(client, one.namespace, one.name) for one in keys]
-    for rollout in await snapshot_reader.if_known(client, ROLLOUTS, namespace, Rollout):
+    for rollout in await snapshot_reader.list_if_readable(client, ROLLOUTS, namespace, Rollout):
         ref = rollout.spec.workload_ref
         if ref.is_group_set or ref.kind.lower() not in snapshot_reader.WORKLOADS:
             continue
-        one = await snapshot_reader.named_by(client, rollout)
+        one = await snapshot_reader.workload_of_rollout(client, rollout)
         if one is not None and snapshot_reader.matches(labels, one.metadata.labels):
             found.append(one)
     now = clock.now()
@@ -110,7 +109,8 @@ def _drawn(lines: Sequence[Line], *, everywhere: bool) -> list[str]:
 class ReleaseRecord(msgspec.Struct, frozen=True, rename="camel"):
     id: str
     outcome: str
-    """succeeded, rolled_back, superseded, disabled, deleted, or under way"""
+    """succeeded, rolled_back, superseded, disabled, deleted, or under way; withdrawn if a step of the present one was
+    rolled back by itself"""
     started: str
     by: str
     """The client that wrote the new template, as the server has recorded it; empty if that is not known."""
@@ -151,20 +151,22 @@ async def releases(client: Client, namespace: str, name: str, form: str) -> int:
     return 0
 
 
-def _record(record: JsonObject, subject: Subject, rollout: Rollout) -> ReleaseRecord:
+def _record(record: JsonObject, subject: Snapshot | Workload, rollout: Rollout) -> ReleaseRecord:
     metadata, spec, status = record["metadata"], record.get("spec") or {}, record.get("status") or {}
     about, workload = spec.get("rollout") or {}, spec.get("workload") or {}
     steps = status.get("canarySteps") or []
     identity = metadata.get("labels", {}).get(ROLLOUT_ID, "")
     progress = rollout.status.progress
-    present = subject.releasing and progress is not None and progress.observed_rollout_id == identity
-    outcome = "under way" if present else (about.get("data") or {}).get("outcome") or "superseded"
+    current = subject.releasing and progress is not None and progress.observed_rollout_id == identity
+    present = current and status.get("phase") != COMPLETED
+    running = "withdrawn" if release.is_withdrawn(rollout) else "under way"
+    outcome = running if present else (about.get("data") or {}).get("outcome") or "superseded"
     return ReleaseRecord(
         id=identity,
         outcome=outcome,
         started=metadata["creationTimestamp"],
         by=(metadata.get("annotations") or {}).get(RELEASED_BY, ""),
-        images=_newest(subject) if present else _images(workload.get("data") or {}),
+        images=_images(workload.get("data") or (_spec(subject) if present else {})),
         steps=len(steps),
         pods=sum(len(one.get("pods") or ()) for one in steps),
     )
@@ -176,6 +178,5 @@ def _images(spec: JsonObject) -> tuple[str, ...]:
     return images(*(one for one in templates if one))
 
 
-def _newest(subject: Subject) -> tuple[str, ...]:
-    ordered = in_order(subject.versions)
-    return ordered[-1].images if ordered else ()
+def _spec(subject: Snapshot | Workload) -> JsonObject:
+    return subject.group_set.spec if isinstance(subject, Snapshot) else subject.spec

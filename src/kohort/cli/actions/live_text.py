@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kohort.rules.terminal_text import with_visible_controls
+
 if TYPE_CHECKING:
     from rich.live import Live
 
@@ -33,6 +35,7 @@ class Screen:
 
     def show(self, text: str) -> None:
         """What is shown already is not shown again."""
+        text = with_visible_controls(text)
         if text == self._shown:
             return
         self._shown = text

@@ -1,7 +1,6 @@
 """`logs`: the output of a group's pods by time, each pod in a colour of its own."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Sequence
 from heapq import heappop, heappush
 from typing import Final, Protocol
@@ -15,15 +14,12 @@ from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.inspection.workload import Workload
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
-from kohort.kube.pod_logs import Query, log_lines
+from kohort.kube.pod_logs import TIMESTAMPS, Query, log_lines, stamped
 from kohort.kube.resources import NODES
 from kohort.objects.core import Pod
+from kohort.rules.simulation_labels import SIMULATED
 
-SIMULATED: Final = "simulation.kohort.dev/node"
 COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta")
-
-TIMESTAMPS: Final = ("timestamps", "true")
-_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 async def logs(
@@ -45,14 +41,14 @@ async def logs(
     else:
         await by_time(sources, options)
     results = [one.failed for one in sources]
-    if all(results) and await _pretends(client, pods[0].spec.node_name):
+    if all(results) and await _is_simulated(client, pods[0].spec.node_name):
         click.echo(
             "kohort: pods on simulated nodes only pretend to run; a node without --simulated-nodes has logs", err=True
         )
     return REFUSED if all(results) else 0
 
 
-async def _pretends(client: Client, node: str) -> bool:
+async def _is_simulated(client: Client, node: str) -> bool:
     """Whether a node is simulated; false also if the user may not read nodes."""
     try:
         found = await client.find(NODES, node) if node else None
@@ -137,21 +133,10 @@ async def by_time(sources: Sequence[Source], query: Query) -> None:
     heads: list[tuple[str, int, str]] = []
     for number, stream in enumerate(streams):
         if (line := await anext(stream, None)) is not None:
-            heappush(heads, (when(line), number, line))
+            heappush(heads, (stamped(line)[0], number, line))
     while heads:
-        stamp, number, line = heappop(heads)
-        text = line if shown or not stamp else line.partition(" ")[2]
+        _, number, line = heappop(heads)
+        text = line if shown else stamped(line)[1]
         click.echo(f"{sources[number].prefix}  {text}")
         if (following := await anext(streams[number], None)) is not None:
-            heappush(heads, (when(following), number, following))
-
-
-def when(line: str) -> str:
-    """The time in front of a line, so that it can be compared; nothing if there is none. Zeros at the end are left out
-    in writing.
-
-    >>> when("2026-01-01T00:00:00.5Z hello") < when("2026-01-01T00:00:00.55Z hi"), when("hello you")
-    (True, '')
-    """
-    stamp, _, _ = line.partition(" ")
-    return stamp.removesuffix("Z") if _STAMP.fullmatch(stamp) else ""
+            heappush(heads, (stamped(following)[0], number, following))

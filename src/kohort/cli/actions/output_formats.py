@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from kohort.objects.json_types import Json
+from kohort.rules.terminal_text import with_visible_controls
 
 _captured: ContextVar[list[str] | None] = ContextVar("captured", default=None)
 
@@ -35,9 +36,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def show(lines: Sequence[str]) -> None:
+    """Lines may contain text of users: what would act on the terminal is spelled out."""
     kept = _captured.get()
     if kept is None:
-        click.echo("\n".join(lines))
+        click.echo(with_visible_controls("\n".join(lines)))
     else:
         kept.extend(lines)
 

@@ -1,7 +1,7 @@
 """`plan`: what the sets in a file would become, asked of the server without changing anything."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,22 +29,38 @@ from kohort.kube.resources import (
     LEADER_WORKER_SETS,
     NODES,
     PODS,
+    RELEASE_ANALYSES,
     ROLLOUTS,
     SERVICES,
     STATEFUL_SETS,
     Resource,
 )
-from kohort.objects import yaml_errors
+from kohort.objects import bounded_yaml, yaml_errors
+from kohort.objects.apps import Deployment, StatefulSet
 from kohort.objects.core import Node, Pod
-from kohort.objects.json_types import JsonObject
-from kohort.rollouts.rollout_types import Rollout
+from kohort.objects.counted_nouns import counted
+from kohort.objects.json_types import Json, JsonObject
+from kohort.rollouts.forecast_types import ReleaseForecast
+from kohort.rollouts.group_set import GroupSet
+from kohort.rollouts.release_forecast import forecast_release
+from kohort.rollouts.rollout_types import RELEASED_KINDS, Rollout
 from kohort.rules import group_labels
+from kohort.rules.rollout_labels import ANALYSIS_NAME
 
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 """What kubectl takes from a directory."""
 _LINTED: Final = {
     one.kind: one
-    for one in (LEADER_WORKER_SETS, DEPLOYMENTS, STATEFUL_SETS, ROLLOUTS, SERVICES, INGRESSES, HTTP_ROUTES)
+    for one in (
+        LEADER_WORKER_SETS,
+        DEPLOYMENTS,
+        STATEFUL_SETS,
+        ROLLOUTS,
+        RELEASE_ANALYSES,
+        SERVICES,
+        INGRESSES,
+        HTTP_ROUTES,
+    )
 }
 
 
@@ -76,16 +92,22 @@ class PlannedSet(NamedTuple):
 
 
 async def planned(
-    client: Client, namespace: str, files: Mapping[str, str], server_side: bool = False
+    client: Client,
+    namespace: str,
+    files: Mapping[str, str],
+    server_side: bool = False,
+    check: Callable[[Sequence[JsonObject]], None] = lambda sets: None,
 ) -> tuple[list[PlannedSet], list[RolloutForecast]]:
-    """What applying these files would do to sets and Rollouts."""
-    documents = [one for file, text in files.items() for one in objects_in(file, text)]
+    """What applying these files would do to sets and Rollouts. `check` raises for sets that are not to be planned."""
+    read = _read_documents(files)
+    documents = [one for file, found in read.items() for one in _released(file, found)]
     sets = [one for one in documents if one["kind"] == KIND]
     rollouts = [one for one in documents if one["kind"] == ROLLOUTS.kind]
     if not sets and not rollouts:
-        raise Refusal(_without_sets(files))
-    nodes = await snapshot_reader.if_known(client, NODES, "", Node)
-    pods = await snapshot_reader.if_known(client, PODS, "", Pod) if nodes else []
+        raise Refusal(_without_sets(read))
+    check(sets)
+    nodes = await snapshot_reader.list_if_readable(client, NODES, "", Node)
+    pods = await snapshot_reader.list_if_readable(client, PODS, "", Pod) if nodes else []
     found = []
     for wanted in sets:
         place = wanted["metadata"].setdefault("namespace", namespace)
@@ -98,7 +120,7 @@ async def planned(
             raise Refusal(described(problem, place, f"{KIND} {name}")) from problem
         wished = msgspec.convert(after, LeaderWorkerSet)
         found.append(PlannedSet(await forecast_of_set(client, before, wished, nodes, pods), before, wished))
-    return found, [await _foreseen(client, namespace, one, documents, server_side) for one in rollouts]
+    return found, [await _foreseen(client, namespace, one, documents, server_side, nodes, pods) for one in rollouts]
 
 
 async def forecast_of_set(
@@ -121,9 +143,10 @@ def has_room(found: Forecast) -> bool:
 
 async def lint(client: Client, namespace: str, files: Mapping[str, str], form: str) -> int:
     """What the server would refuse in these files, and what is probably not meant; nothing is changed."""
-    documents = [one for file, text in files.items() for one in objects_in(file, text)]
+    read = _read_documents(files)
+    documents = [one for file, found in read.items() for one in _released(file, found)]
     if not documents:
-        raise Refusal(_without_sets(files))
+        raise Refusal(_without_sets(read))
     findings: list[JsonObject] = []
     for one in documents:
         about = f"{one['kind']} {one['metadata']['name']}"
@@ -141,13 +164,19 @@ async def lint(client: Client, namespace: str, files: Mapping[str, str], form: s
     if form != "text":
         show([document(findings, form)])
     else:
-        clean = [f"{len(documents)} objects, nothing to complain about"]
+        clean = [f"{counted(len(documents), 'object')}, nothing to complain about"]
         show([f"{one['object']}: {one['finding']}" for one in findings] or clean)
     return REFUSED if findings else 0
 
 
 async def _foreseen(
-    client: Client, namespace: str, wanted: JsonObject, documents: Sequence[JsonObject], server_side: bool
+    client: Client,
+    namespace: str,
+    wanted: JsonObject,
+    documents: Sequence[JsonObject],
+    server_side: bool,
+    nodes: Sequence[Node] = (),
+    pods: Sequence[Pod] = (),
 ) -> RolloutForecast:
     place, name = wanted["metadata"].setdefault("namespace", namespace), wanted["metadata"]["name"]
     live: JsonObject | None = await client.find(ROLLOUTS, name, place)
@@ -162,6 +191,7 @@ async def _foreseen(
     named = [(ref.kind, ref.name), *(("Service", one.service) for one in routes)]
     named += [("Ingress", one.ingress.name) for one in routes if one.ingress is not None]
     named += [("HTTPRoute", one.gateway.http_route_name or "") for one in routes if one.gateway is not None]
+    named += [(RELEASE_ANALYSES.kind, after.metadata.annotations.get(ANALYSIS_NAME, ""))]
     for kind, called in named:
         resource = _LINTED.get(kind)
         if (kind, called) in known or resource is None or not called:
@@ -173,7 +203,26 @@ async def _foreseen(
     workload = known.get((ref.kind, ref.name))
     replicas = (workload.get("spec") or {}).get("replicas", 1) if workload is not None else None
     before = msgspec.convert(live, Rollout) if live is not None else None
-    return forecast_of_rollout(before, after, replicas, known.keys())
+    release = _forecast_of_release(after, workload, place, nodes, pods) if workload is not None else None
+    return forecast_of_rollout(before, after, replicas, known.keys(), release)
+
+
+def _forecast_of_release(
+    rollout: Rollout, workload: JsonObject, namespace: str, nodes: Sequence[Node], pods: Sequence[Pod]
+) -> ReleaseForecast | None:
+    """None for a workload that is refused, and where nodes cannot be read."""
+    ref = rollout.spec.workload_ref
+    if not nodes or ref.group_kind not in RELEASED_KINDS:
+        return None
+    placed = {**workload, "metadata": {"namespace": namespace, **workload["metadata"]}}
+    try:
+        if ref.is_group_set:
+            return forecast_release(rollout, msgspec.convert(placed, GroupSet), nodes, pods)
+        if ref.is_stateful_set:
+            return forecast_release(rollout, msgspec.convert(placed, StatefulSet), nodes, pods)
+        return forecast_release(rollout, msgspec.convert(placed, Deployment), nodes, pods)
+    except (msgspec.ValidationError, ValueError):
+        return None  # the server says what is wrong with it
 
 
 async def _stored_pods(client: Client, namespace: str, wanted: LeaderWorkerSet) -> dict[str, JsonObject]:
@@ -186,11 +235,11 @@ async def _stored_pods(client: Client, namespace: str, wanted: LeaderWorkerSet) 
     return found
 
 
-def _without_sets(files: Mapping[str, str]) -> str:
+def _without_sets(files: Mapping[str, Sequence[Json]]) -> str:
     """What there is instead: a kind that is spelled almost right is found that way."""
     names = ", ".join("standard input" if name == "-" else name for name in files)
     verb = "holds" if len(files) == 1 else "hold"
-    found = [one for text in files.values() for one in yaml.safe_load_all(text) if one is not None]
+    found = [one for documents in files.values() for one in documents if one is not None]
     if not found:
         return f"{names} {verb} nothing; name a file with a LeaderWorkerSet or a Rollout"
     kinds = dict.fromkeys(str(one.get("kind") or "no kind") if isinstance(one, dict) else "no object" for one in found)
@@ -228,17 +277,34 @@ def sets_in(file: str, text: str) -> Iterator[JsonObject]:
 
 def objects_in(file: str, text: str) -> Iterator[JsonObject]:
     """The objects of a file that take part in a release: sets and other workloads, Rollouts, Services and routes."""
+    return _released(file, _documents_in(file, text))
+
+
+def _read_documents(files: Mapping[str, str]) -> dict[str, list[Json]]:
+    return {file: _documents_in(file, text) for file, text in files.items()}
+
+
+def _documents_in(file: str, text: str) -> list[Json]:
     try:
-        documents = list(yaml.safe_load_all(text))
+        return bounded_yaml.load_all(text)
     except yaml.YAMLError as problem:
-        raise Refusal(f"{file} is no YAML: {yaml_errors.place(problem)}") from problem
+        raise Refusal(f"{file} is not YAML: {yaml_errors.problem_line(problem)}") from problem
+
+
+def _released(file: str, documents: Iterable[Json]) -> Iterator[JsonObject]:
     for one in documents:
         items = one.get("items") if isinstance(one, dict) and str(one.get("kind", "")).endswith("List") else [one]
-        for item in items or ():
-            if not isinstance(item, dict) or item.get("kind") not in _LINTED:
+        for item in items if isinstance(items, list) else ():
+            if not isinstance(item, dict) or str(item.get("kind")) not in _LINTED:
                 continue
-            if not (item.get("metadata") or {}).get("name"):
+            metadata = item.get("metadata")
+            found = metadata if isinstance(metadata, dict) else {}
+            if not found.get("name") or not isinstance(found["name"], str):
                 raise Refusal(f"{file}: a {item['kind']} has no metadata.name")
+            if not isinstance(found.get("namespace", ""), str):
+                raise Refusal(f"{file}: metadata.namespace of {item['kind']} {found['name']} is not text")
+            if problem := bounded_yaml.json_problem(item):
+                raise Refusal(f"{file}: {item['kind']} {found['name']}: {problem}")
             yield item
 
 

@@ -48,7 +48,8 @@ async def stop_release(
         )
         return TOO_LATE
     await _end(client, rollout, delete)
-    show([f"Rollout {rollout.metadata.name} is {'deleted' if delete else 'disabled'}; {title(found)} stays at stable"])
+    ended = f"Rollout {rollout.metadata.name} is {'deleted' if delete else 'disabled'}"
+    show([f"{ended}; {title(found)} stays at its stable version"])
     return 0
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from kohort.cli.actions import plan, snapshot_reader
 from kohort.cli.actions.change_watch import Changes
-from kohort.cli.actions.edit import forget_stop, what_follows
+from kohort.cli.actions.edit import forget_stop, next_command_text
 from kohort.cli.actions.live_text import Screen
 from kohort.cli.actions.output_formats import document, show
 from kohort.cli.connection import NOT_YET, PAUSED, TOO_LATE, Refusal
@@ -47,13 +47,15 @@ from kohort.kube.client import Client, PatchType
 from kohort.kube.errors import Forbidden, NotFound
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS
 from kohort.objects.core import Node, Pod
+from kohort.objects.counted_nouns import agreeing, counted
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import find_condition
 from kohort.objects.pods import ResourceRequirements
 from kohort.rules.api_server_message import RequestRefusal, request_refusal
 from kohort.rules.group_template import canonical_template
+from kohort.rules.node_conditions import RESOURCES_ENFORCED
 from kohort.rules.resize_restart import restarts_container
-from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_update_policy
+from kohort.rules.resource_update_policy import ResourceUpdatePolicy, deadline_seconds, resource_update_policy
 
 NO_RECREATION: Final = "None"
 """The restartPolicy of a set that leaves the group alone when one of its containers restarts."""
@@ -64,6 +66,8 @@ class TemplateEditOptions(msgspec.Struct, frozen=True):
 
     policy: str = ""
     """The resourceUpdatePolicy to set in the same edit."""
+    deadline: int | None = None
+    """The resourceUpdateDeadlineSeconds to set in the same edit."""
     recreate: bool = False
     """Edit the template also where that recreates all groups."""
     dry_run: bool = False
@@ -78,7 +82,7 @@ class ResizeResult(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     namespace: str
     outcome: str
-    """done, stopped, paused, timedOut, or started without --wait"""
+    """done, stopped, replaced by another edit, paused, timedOut, or started without --wait"""
     reason: str
     """Of the condition ResizeInProgress, when stopped."""
     message: str
@@ -109,27 +113,33 @@ async def resize_template(
         raise Refusal(_choice(found, request))
     wanted = resized_template(template, request)
     same = canonical_template(wanted) == canonical_template(template)
-    if same and policy is resource_update_policy(spec) and not stopped_groups(found):
+    same_strategy = policy is resource_update_policy(spec) and options.deadline in (None, deadline_seconds(spec))
+    if same and same_strategy and not stopped_groups(found):
         if options.form == "text":
-            show([f"the template of {name} has {_amounts_text(request)} already"])
+            what = f"the template of {name}" if request.amounts else name
+            show([f"{what} has {_amounts_text(request)} already"])
         if progress_of(found, clock.now()).done or options.dry_run:
             return 0 if options.form == "text" else _report(_result(found, found, "done"), options.form, 0)
-        return await _follow(client, found, options) if options.wait else 0
-    patch = _patch(found, wanted, policy if options.policy else None)
+        return await _follow(client, found, wanted, options) if options.wait else 0
+    patch = _patch(found, wanted, options)
     stored = await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON, dry_run=True)
     foreseen = await _forecast(client, found, msgspec.convert(stored, LeaderWorkerSet))
     if options.dry_run:
         show(forecast_lines(foreseen) if options.form == "text" else [document(foreseen, options.form)])
         return 0 if plan.has_room(foreseen) else NOT_YET
+    if policy is ResourceUpdatePolicy.IN_PLACE_ONLY and foreseen.recreated and not options.recreate:
+        raise Refusal(_against_policy(foreseen))
     if policy.in_place and foreseen.recreated and foreseen.room is not None and not foreseen.room.fits:
         raise Refusal(_without_room(foreseen, foreseen.room))
     await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON)
-    await forget_stop(client, found)
+    if request.amounts or same_strategy:
+        await forget_stop(client, found)
     if options.form == "text":
-        show([f"{_edited(found, request, policy, options)}{'' if options.wait else what_follows(found, False)}"])
+        edited = _edited(found, request, policy, options, foreseen)
+        show([f"{edited}{'' if options.wait else next_command_text(found, False)}"])
     if not options.wait:
         return 0 if options.form == "text" else _report(_result(found, found, "started"), options.form, 0)
-    return await _follow(client, found, options)
+    return await _follow(client, found, wanted, options)
 
 
 def _choice(found: Snapshot, request: AmountRequest) -> str:
@@ -156,48 +166,81 @@ def _bound_by_pod(found: Snapshot, problem: BoundByPod, request: AmountRequest, 
 
 
 def _amounts_text(request: AmountRequest) -> str:
-    return ", ".join(f"{key} {value}" for key, value in request.amounts.items()) or "these resources"
+    return ", ".join(f"{key} {value}" for key, value in request.amounts.items()) or "these settings"
 
 
-def _patch(found: Snapshot, template: JsonObject, policy: ResourceUpdatePolicy | None) -> list[JsonObject]:
+def _patch(found: Snapshot, template: JsonObject, options: TemplateEditOptions) -> list[JsonObject]:
     """Refused if the spec has changed since it was read."""
     spec = found.group_set.spec
     patch: list[JsonObject] = [
         {"op": "test", "path": "/metadata/generation", "value": found.metadata.generation},
         {"op": "replace", "path": "/spec/leaderWorkerTemplate", "value": template},
     ]
-    if policy is not None:
-        strategy = {**(spec.get("rolloutStrategy") or {}), "resourceUpdatePolicy": policy.value}
+    chosen: JsonObject = {"resourceUpdatePolicy": options.policy} if options.policy else {}
+    if options.deadline is not None:
+        chosen["resourceUpdateDeadlineSeconds"] = options.deadline
+    if chosen:
+        strategy = {**(spec.get("rolloutStrategy") or {}), **chosen}
         patch.append({"op": "add", "path": "/spec/rolloutStrategy", "value": strategy})
     return patch
 
 
-def _edited(found: Snapshot, request: AmountRequest, policy: ResourceUpdatePolicy, options: TemplateEditOptions) -> str:
-    rule = f"; resourceUpdatePolicy is {policy.value} from now on" if options.policy else ""
+def _edited(
+    found: Snapshot,
+    request: AmountRequest,
+    policy: ResourceUpdatePolicy,
+    options: TemplateEditOptions,
+    foreseen: Forecast,
+) -> str:
+    settings = [f"resourceUpdatePolicy is {policy.value}"] if options.policy else []
+    settings += [f"groups have {options.deadline} s each"] if options.deadline is not None else []
+    rule = f"; {', '.join(settings)} from now on" if settings else ""
     if not request.amounts:
-        return f"{found.name}{rule.removeprefix(';')}"
-    how = "in place" if policy.in_place else "by being recreated"
-    return f"groups of {found.name} get {_amounts_text(request)} {how}{rule}"
+        return f"{found.name}{rule.replace(';', ':', 1)}" if settings else found.name
+    return f"groups of {found.name} get {_amounts_text(request)} {_how(policy, foreseen)}{rule}"
+
+
+def _how(policy: ResourceUpdatePolicy, foreseen: Forecast) -> str:
+    ways = foreseen.resources
+    recreated = ways.by_way(Way.RECREATE) if ways is not None else []
+    if not policy.in_place:
+        return "by being recreated"
+    if ways is None or not recreated:
+        return "in place"
+    named = "by being recreated" if len(recreated) == len(ways.groups) else "in place or by being recreated"
+    return f"{named} ({listed_groups([one.group for one in recreated])}: {way_words(recreated[0])})"
 
 
 async def _forecast(client: Client, before: Snapshot, after: LeaderWorkerSet) -> Forecast:
-    nodes = await snapshot_reader.if_known(client, NODES, "", Node)
-    pods = await snapshot_reader.if_known(client, PODS, "", Pod) if nodes else []
+    nodes = await snapshot_reader.list_if_readable(client, NODES, "", Node)
+    pods = await snapshot_reader.list_if_readable(client, PODS, "", Pod) if nodes else []
     return await plan.forecast_of_set(client, before, after, nodes, pods)
+
+
+def _against_policy(found: Forecast) -> str:
+    """The operator rolls what running pods cannot follow, whatever the policy."""
+    ways = found.resources.by_way(Way.RECREATE) if found.resources is not None else []
+    why = f" ({way_words(ways[0])})" if ways else ""
+    return (
+        f"nothing was changed: {listed_groups(found.recreated)} would be recreated{why}, and resourceUpdatePolicy is "
+        "InPlaceOnly; ask for other amounts, or add --recreate to allow it"
+    )
 
 
 def _without_room(found: Forecast, room: Room) -> str:
     """Groups that would be deleted for nothing: they can neither follow in place nor be placed anew."""
     ways = found.resources.by_way(Way.RECREATE) if found.resources is not None else []
     why = f" ({way_words(ways[0])})" if ways else ""
+    pods = f"{counted(room.homeless, 'pod')} {agreeing(room.homeless, 'finds', 'find')}"
     return (
-        f"nothing was changed: {listed_groups(found.recreated)} would be recreated{why}, and {room.homeless} pods find "
-        f"no node ({room.reason}); ask for less, or make room"
+        f"nothing was changed: {listed_groups(found.recreated)} would be recreated{why}, and {pods} no node "
+        f"({room.reason}); ask for less, or make room"
     )
 
 
-async def _follow(client: Client, before: Snapshot, options: TemplateEditOptions) -> int:
-    """Until the groups have the resources, or until nothing goes on without the user."""
+async def _follow(client: Client, before: Snapshot, wanted: JsonObject, options: TemplateEditOptions) -> int:
+    """Until the groups have the resources, or until nothing goes on without the user, or until another edit has
+    replaced what is wanted."""
     name, namespace = before.name, before.metadata.namespace
     now = before
     try:
@@ -209,6 +252,9 @@ async def _follow(client: Client, before: Snapshot, options: TemplateEditOptions
                     progress = progress_of(now, clock.now())
                     if options.form == "text":
                         screen.show(_progress_text(progress, screen))
+                    if canonical_template(now.group_set.template.raw) != canonical_template(wanted):
+                        outcome = "replaced"
+                        break
                     if outcome := _outcome(progress):
                         break
     except TimeoutError:
@@ -229,7 +275,13 @@ def _progress_text(progress: Progress, screen: Screen) -> str:
     return resize_line(progress.resize)
 
 
-_CODES: Final[Mapping[str, int]] = {"done": 0, "stopped": NOT_YET, "paused": PAUSED, "timedOut": TOO_LATE}
+_CODES: Final[Mapping[str, int]] = {
+    "done": 0,
+    "stopped": NOT_YET,
+    "replaced": NOT_YET,
+    "paused": PAUSED,
+    "timedOut": TOO_LATE,
+}
 
 
 def _outcome(progress: Progress) -> str:
@@ -278,6 +330,7 @@ def _report(found: ResizeResult, form: str, code: int) -> int:
     explain = Command(Verb.EXPLAIN, found.name, found.namespace).text
     what = {
         "stopped": f"stopped ({found.reason}): {found.message}",
+        "replaced": "another edit of the template came meanwhile, and the groups follow that one",
         "paused": "its release is paused and waits",
         "timedOut": f"not done in time: {found.message or 'the operator has not begun'}; the operator goes on with it",
     }[found.outcome]
@@ -299,18 +352,18 @@ async def resize_groups(client: Client, namespace: str, name: str, size: int, re
     found = await snapshot_reader.snapshot(client, namespace, name)
     template = found.group_set.template
     if template.size == size:
-        show([f"groups of {name} have {size} pods already"])
+        show([f"groups of {name} have {counted(size, 'pod')} already"])
         return 0
     if template.resize_policy != "Recreate" and not recreate:
         raise Refusal(
-            f"groups of {name} would be recreated with {size} instead of {template.size} pods, and its resizePolicy is "
-            f"{template.resize_policy or 'not set'}; add --recreate to allow it"
+            f"groups of {name} would be recreated with {size} instead of {counted(template.size, 'pod')}, and its "
+            f"resizePolicy is {template.resize_policy or 'not set'}; add --recreate to allow it"
         )
     change: JsonObject = {"size": size, **({"resizePolicy": "Recreate"} if recreate else {})}
     body = {"spec": {"leaderWorkerTemplate": change}}
     await client.patch(LEADER_WORKER_SETS, name, namespace, body, dry_run=dry_run)
     verb = "would be recreated" if dry_run else "are recreated"
-    show([f"groups of {name} {verb} with {size} pods{what_follows(found, dry_run)}"])
+    show([f"groups of {name} {verb} with {counted(size, 'pod')}{next_command_text(found, dry_run)}"])
     return 0
 
 
@@ -323,7 +376,7 @@ async def resize_pods(
     role: str,
     dry_run: bool,
     whole_pod: bool = False,
-    allow_recreate: bool = False,
+    allow_restart: bool = False,
 ) -> int:
     """Other resources for pods that run, in place: of one container each, or of each pod as a whole. The template
     stays: it is what later pods are made of."""
@@ -338,25 +391,25 @@ async def resize_pods(
         raise Refusal(_bound_by_pod(found, BoundByPod(bound), request, ("--pods-only",)))
     restarted = _restarted(pods, container, amounts, whole_pod)
     policy = found.group_set.template.restart_policy
-    if restarted and policy != NO_RECREATION and not allow_recreate:
+    if restarted and policy != NO_RECREATION and not allow_restart:
         raise Refusal(
             f"containers {', '.join(restarted)} of {name} restart when they are resized (their resizePolicy is "
-            f"RestartContainer), and the restartPolicy {policy} of the set then recreates their groups from the "
-            "template, at the old size; change the template instead, set restartPolicy to None, or add "
-            "--allow-recreate to do it all the same"
+            f"RestartContainer), while the other pods of their groups run on, although the restartPolicy of the set is "
+            f"{policy}; change the template instead, or add --allow-restart to do it all the same"
         )
     for trial in (True,) if dry_run else (True, False):  # a pod that cannot have it is found before any is changed
         for pod in pods:
-            change = _pod_block(pod, amounts) if whole_pod else {"containers": [_resources(pod, container, amounts)]}
+            change = _pod_block(pod, amounts) if whole_pod else _container_block(pod, container, amounts)
             await _resize(client, pod, change, trial)
     text = ", ".join(f"{key} {value}" for key, value in amounts.items())
     if dry_run:
-        show([f"{len(pods)} pods of {name} could get {text} in place"])
+        show([f"{counted(len(pods), 'pod')} of {name} could get {text} in place"])
         return 0
-    show([f"{len(pods)} pods of {name} get {text} in place; see progress with: {command(found, Verb.EXPLAIN).text}"])
+    subject = f"{counted(len(pods), 'pod')} of {name} {agreeing(len(pods), 'gets', 'get')}"
+    show([f"{subject} {text} in place; see progress with: {command(found, Verb.EXPLAIN).text}"])
     show(["The template is unchanged: pods that are created later get the resources in it."])
     if restarted and policy != NO_RECREATION:
-        show([f"Their containers {', '.join(restarted)} restart, and their groups are recreated at the old size."])
+        show([f"Their containers {', '.join(restarted)} restart; their groups are not recreated for that."])
     if unenforced := await _unenforced(client, pods):
         show([f"Limits are not enforced on {unenforced}"])
     return 0
@@ -367,7 +420,7 @@ def _restarted(pods: list[Pod], container: str, amounts: Mapping[str, str], whol
     own."""
     found: dict[str, None] = {}
     for pod in pods:
-        for position, one in enumerate(pod.spec.main_containers):
+        for position, one in enumerate(pod.spec.lasting_containers):
             chosen = one.name == container if container else position == 0
             changed = [key for key in amounts if (key not in one.resources.limits if whole_pod else chosen)]
             if restarts_container(one, changed):
@@ -382,7 +435,7 @@ def _pod_block(pod: Pod, amounts: Mapping[str, str]) -> JsonObject:
 
 def _with(container: str, pods: list[Pod]) -> list[Pod]:
     """The pods that have such a container: leaders may differ from workers."""
-    names = [[one.name for one in pod.spec.main_containers] for pod in pods]
+    names = [[one.name for one in pod.spec.lasting_containers] for pod in pods]
     if found := [pod for pod, each in zip(pods, names, strict=True) if container in each]:
         return found
     there = ", ".join(dict.fromkeys(name for each in names for name in each))
@@ -411,7 +464,7 @@ async def _unenforced(client: Client, pods: Iterable[Pod]) -> str:
     for name in sorted({pod.spec.node_name for pod in pods if pod.spec.node_name}):
         with suppress(Forbidden, NotFound):
             node = await client.get(NODES, name, type=Node)
-            enforced = find_condition(node.status.conditions, "ResourcesEnforced")
+            enforced = find_condition(node.status.conditions, RESOURCES_ENFORCED)
             if enforced is not None and enforced.status == "False":
                 return f"node {name}: {enforced.message or enforced.reason}"
     return ""
@@ -421,8 +474,9 @@ def _role(pod: Pod) -> str:
     return "worker" if worker_of(pod) else "leader"
 
 
-def _resources(pod: Pod, container: str, amounts: Mapping[str, str]) -> JsonObject:
-    mains = pod.spec.main_containers
-    chosen = next(one for one in mains if one.name == container) if container else mains[0]
+def _container_block(pod: Pod, container: str, amounts: Mapping[str, str]) -> JsonObject:
+    lasting = pod.spec.lasting_containers
+    chosen = next(one for one in lasting if one.name == container) if container else lasting[0]
     limits = limits_that_follow(chosen.resources, amounts)
-    return {"name": chosen.name, "resources": {"requests": dict(amounts), **({"limits": limits} if limits else {})}}
+    resources = {"requests": dict(amounts), **({"limits": limits} if limits else {})}
+    return {"initContainers" if chosen.sidecar else "containers": [{"name": chosen.name, "resources": resources}]}

@@ -25,7 +25,9 @@ async def preflight_of_groups(
     groups = members_to_resize(before, after)
     if not groups:
         return Preflight()
-    known = {node.metadata.name: node for node in nodes or await snapshot_reader.if_known(client, NODES, "", Node)}
+    known = {
+        node.metadata.name: node for node in nodes or await snapshot_reader.list_if_readable(client, NODES, "", Node)
+    }
     not_asked = [] if known else [_UNREADABLE["nodes"]]
     try:
         quotas = await read_quotas(client, after.metadata.namespace)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kohort.cli.actions import snapshot_reader
-from kohort.cli.actions.edit import resource_of, what_follows
+from kohort.cli.actions.edit import next_command_text, resource_of
 from kohort.cli.actions.output_formats import show
 from kohort.cli.connection import Refusal
 from kohort.inspection.release_subject import Subject, title
@@ -38,7 +38,7 @@ async def set_images(
         dry_run=dry_run,
     )
     verb = "would get" if dry_run else "gets"
-    show([f"{name} {verb} {', '.join(wanted.values())}{what_follows(found, dry_run)}"])
+    show([f"{name} {verb} {', '.join(wanted.values())}{next_command_text(found, dry_run)}"])
     return 0
 
 

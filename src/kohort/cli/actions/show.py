@@ -10,7 +10,7 @@ from kohort.cli.actions.change_watch import Changes
 from kohort.cli.actions.live_text import Screen
 from kohort.cli.actions.output_formats import document, fitted, show, table
 from kohort.cli.connection import DIFFERENT, NOT_YET, PAUSED, TOO_LATE
-from kohort.inspection import cause, history, progress, roll_pause, set_causes, tree
+from kohort.inspection import cause, history, progress, roll_pause, tree
 from kohort.inspection.advice import Command, Verb
 from kohort.inspection.container_causes import RECENTLY, restarts
 from kohort.inspection.release_subject import command
@@ -18,11 +18,11 @@ from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import Workload
 from kohort.inspection.workload_views import (
     WorkloadTree,
+    causes_of_subject,
     drawn_workload,
     headline_of_workload,
-    progress_of_workload,
+    progress_of_subject,
     tree_of_workload,
-    workload_causes,
 )
 from kohort.kube import clock
 from kohort.kube.client import Client
@@ -68,22 +68,12 @@ def _headline(found: tree.SetTree | WorkloadTree) -> str:
     return headline_of_workload(found) if isinstance(found, WorkloadTree) else tree.headline(found)
 
 
-def _progress(subject: Snapshot | Workload) -> progress.Progress:
-    if isinstance(subject, Workload):
-        return progress_of_workload(subject, clock.now())
-    return progress.progress_of(subject, clock.now())
-
-
-def _causes(subject: Snapshot | Workload) -> list[cause.Cause]:
-    return workload_causes(subject) if isinstance(subject, Workload) else set_causes.causes(subject)
-
-
 async def status(
     client: Client, namespace: str, name: str, form: str, watch: bool, timeout: float | None = None
 ) -> int:
-    """3 while not done, 4 while a release waits for a person. With `watch` it returns when the workload is done or its
-    release is paused, or after `timeout` seconds with 5, but not before the first look: no time to wait is not a reason
-    to say that it is not done."""
+    """3 while not done, 4 while a release waits for approval. With `watch` it returns when the workload is done or its
+    release is paused or stopped, or after `timeout` seconds with 5, but not before the first look: no time to wait is
+    not a reason to say that it is not done."""
     end = None if timeout is None else asyncio.get_running_loop().time() + timeout
     try:
         async with asyncio.timeout(None) as patience:
@@ -98,7 +88,7 @@ async def _follow(client: Client, namespace: str, name: str, form: str, watch: b
     """`looked` is called after every look that finds the set not done."""
     with Screen(live=watch and form == "text") as screen:
         async for found in _snapshots(client, namespace, name, watch):
-            now = _progress(found)
+            now = progress_of_subject(found, clock.now())
             if form != "text":
                 screen.show(document(now, form))
             elif screen.live:
@@ -112,6 +102,11 @@ async def _follow(client: Client, namespace: str, name: str, form: str, watch: b
             if watch and now.resize is not None and now.resize.stopped:
                 why = Command(Verb.EXPLAIN, name, namespace).text
                 click.echo(f"kohort: the resize of {name} has stopped; find out what to do with: {why}", err=True)
+                return NOT_YET
+            if watch and now.release is not None and now.release.stopped:
+                why = Command(Verb.EXPLAIN, name, namespace).text
+                text = f"kohort: step {now.release.step} of Rollout {now.release.rollout} has stopped"
+                click.echo(f"{text}; find out what to do with: {why}", err=True)
                 return NOT_YET
             if watch:
                 looked()
@@ -131,7 +126,7 @@ async def _snapshots(client: Client, namespace: str, name: str, watch: bool) -> 
 
 async def explain(client: Client, namespace: str, name: str, form: str) -> int:
     found = await snapshot_reader.subject(client, namespace, name, surroundings=True)
-    reasons = _causes(found)
+    reasons = causes_of_subject(found)
     if form != "text":
         show([document(cause.documents(reasons), form)])
         return NOT_YET if reasons else 0

@@ -1,7 +1,7 @@
 """A set and what belongs to it, read from a cluster."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -13,6 +13,7 @@ from kohort.groups.caches import GroupService, owned_by
 from kohort.groups.failure_evidence import KEY, GroupFailure, decoded
 from kohort.groups.failure_recorder import config_map_name
 from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.node_loss import not_ready_since
 from kohort.groups.revisions import Revision
 from kohort.inspection.release import CANARY_SUFFIX
 from kohort.inspection.snapshot import Snapshot
@@ -29,6 +30,7 @@ from kohort.kube.resources import (
     INGRESSES,
     LEADER_WORKER_SETS,
     NAMESPACES,
+    NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     REPLICA_SETS,
@@ -39,12 +41,13 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.apps import GroupStatefulSet, ReplicaSet
-from kohort.objects.core import ConfigMap, Event, PersistentVolumeClaim, Pod
+from kohort.objects.core import ConfigMap, Event, Node, PersistentVolumeClaim, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta, PartialObject, Selector
 from kohort.objects.selectors import LabelSelector
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
+from kohort.rules.group_state import pod_is_ready
 from kohort.rules.rollout_labels import CANARY_DEPLOYMENT, CANARY_SET
 
 
@@ -83,7 +86,7 @@ async def subject(client: Client, namespace: str, name: str, *, surroundings: bo
     except Refusal:
         if slash:
             raise
-        rollouts = await if_known(client, ROLLOUTS, namespace, Rollout)
+        rollouts = await list_if_readable(client, ROLLOUTS, namespace, Rollout)
         if any(one.metadata.name == plain for one in rollouts):
             return await _of_rollout(client, namespace, plain, surroundings)
         raise
@@ -108,15 +111,15 @@ async def _of_rollout(client: Client, namespace: str, name: str, surroundings: b
 async def _workload(client: Client, namespace: str, kind: Kind, name: str, surroundings: bool) -> Workload:
     document: JsonObject | None = await client.find(kind.resource, name, namespace)
     if document is None:
-        there = [one.metadata.name for one in await if_known(client, kind.resource, namespace, PartialObject)]
+        there = [one.metadata.name for one in await list_if_readable(client, kind.resource, namespace, PartialObject)]
         raise Refusal(
             f"there is no {kind.kind} {name} in namespace {namespace}; there are: {', '.join(sorted(there)) or 'none'}"
         )
     found, rollouts, events, claims = await asyncio.gather(
         _pods_of(client, kind, document),
-        if_known(client, ROLLOUTS, namespace, Rollout),
-        if_known(client, EVENTS, namespace, Event, surroundings),
-        if_known(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
+        list_if_readable(client, ROLLOUTS, namespace, Rollout),
+        list_if_readable(client, EVENTS, namespace, Event, surroundings),
+        list_if_readable(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
     )
     refs = [(one, one.spec.workload_ref) for one in rollouts]
     ours = [one for one, ref in refs if (ref.group, ref.kind, ref.name) == ("apps", kind.kind, name)]
@@ -140,8 +143,8 @@ async def _pods_of(client: Client, kind: Kind, document: JsonObject) -> Workload
     namespace, words = metadata.namespace, str(selector.compiled())
     pods, sets, revisions = await asyncio.gather(
         client.list(PODS, namespace, type=Pod, label_selector=words),
-        if_known(client, REPLICA_SETS, namespace, ReplicaSet, kind.kind == DEPLOYMENT),
-        if_known(client, CONTROLLER_REVISIONS, namespace, StoredRevision, kind.kind == STATEFUL_SET),
+        list_if_readable(client, REPLICA_SETS, namespace, ReplicaSet, kind.kind == DEPLOYMENT),
+        list_if_readable(client, CONTROLLER_REVISIONS, namespace, StoredRevision, kind.kind == STATEFUL_SET),
     )
     replica_sets = [one for one in sets if _owner(one.metadata) == metadata.uid]
     owners = {metadata.uid, *(one.metadata.uid for one in replica_sets)}
@@ -165,20 +168,22 @@ async def snapshot(client: Client, namespace: str, name: str, *, surroundings: b
     """A LeaderWorkerSet. `surroundings` also reads events, claims and the Service, which only explanations need."""
     kind, slash, rest = name.partition("/")
     if slash and kind != GROUP_SET:
-        raise Refusal(f"{name} is no LeaderWorkerSet, and only those have groups: write the name of one")
+        raise Refusal(f"{name} is not a LeaderWorkerSet, and only those have groups: write the name of one")
     group_set = await find_set(client, namespace, rest if slash else name)
     name = group_set.metadata.name
     found, rollouts, events, claims, service, kept = await asyncio.gather(
         _groups(client, group_set),
-        if_known(client, ROLLOUTS, namespace, Rollout),
-        if_known(client, EVENTS, namespace, Event, surroundings),
-        if_known(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
+        list_if_readable(client, ROLLOUTS, namespace, Rollout),
+        list_if_readable(client, EVENTS, namespace, Event, surroundings),
+        list_if_readable(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
         _service(client, namespace, name, surroundings),
         failures(client, group_set) if surroundings else _none(),
     )
     ours = [one for one in rollouts if one.spec.workload_ref.is_group_set and one.spec.workload_ref.name == name]
     rollout = ours[0] if ours else None
     found = replace(found, events=events, claims=claims, service=service, failures=kept, rollout=rollout)
+    if surroundings:
+        found = replace(found, silent_nodes=await _silent_nodes(client, found.pods))
     if not found.releasing:
         return found
     return replace(found, canary=await _canary(client, found), routes=await _routes(client, found.rollout, namespace))
@@ -191,8 +196,8 @@ async def _routes(client: Client, rollout: Rollout | None, namespace: str) -> li
     ingresses = {f"{one.ingress.name}{CANARY_SUFFIX}" for one in refs if one.ingress is not None}
     known: list[JsonObject] = []
     for version in HTTP_ROUTE_VERSIONS:
-        known = known or await if_known(client, version, namespace, JsonObject, bool(gateways))
-    beside = await if_known(client, INGRESSES, namespace, JsonObject, bool(ingresses))
+        known = known or await list_if_readable(client, version, namespace, JsonObject, bool(gateways))
+    beside = await list_if_readable(client, INGRESSES, namespace, JsonObject, bool(ingresses))
     return [
         *({"kind": "HTTPRoute", **one} for one in known if one["metadata"]["name"] in gateways),
         *({"kind": "Ingress", **one} for one in beside if one["metadata"]["name"] in ingresses),
@@ -222,6 +227,14 @@ async def _service(client: Client, namespace: str, name: str, wanted: bool) -> G
         return await client.get(SERVICES, name, namespace, type=GroupService)
     except (NotFound, Forbidden):
         return None
+
+
+async def _silent_nodes(client: Client, pods: Sequence[Pod]) -> dict[str, str]:
+    """Nodes of pods that are not ready, if the user may read them: by name, since when they are not ready either."""
+    concerned = {pod.spec.node_name for pod in pods if pod.spec.node_name and not pod_is_ready(pod)}
+    nodes = await list_if_readable(client, NODES, "", Node, bool(concerned))
+    found = {one.metadata.name: not_ready_since(one) for one in nodes if one.metadata.name in concerned}
+    return {name: since for name, since in found.items() if since}
 
 
 async def failures(client: Client, group_set: LeaderWorkerSet) -> list[GroupFailure]:
@@ -254,7 +267,9 @@ def _owned(revision: Revision, group_set: LeaderWorkerSet) -> bool:
     return owner is None or owner.uid == group_set.metadata.uid
 
 
-async def if_known(client: Client, resource: Resource, namespace: str, type: type[T], wanted: bool = True) -> list[T]:
+async def list_if_readable(
+    client: Client, resource: Resource, namespace: str, type: type[T], wanted: bool = True
+) -> list[T]:
     """What helps but is not needed: kinds that are not installed or not ours to read are left out."""
     if not wanted:
         return []
@@ -284,17 +299,21 @@ async def _absent(client: Client, namespace: str, name: str) -> str:
     if elsewhere:
         return f"{text}, but in {', '.join(elsewhere)}: -n {elsewhere[0]}"
     for word, kind in WORKLOADS.items():
-        others = await if_known(client, kind.resource, namespace, PartialObject)
+        others = await list_if_readable(client, kind.resource, namespace, PartialObject)
         if any(one.metadata.name == name for one in others):
             return f"{text}, but a {kind.kind}: write {word}/{name}"
-    here = sorted(one.metadata.name for one in everywhere if one.metadata.namespace == namespace)
+    here = sorted(
+        one.metadata.name
+        for one in everywhere
+        if one.metadata.namespace == namespace and CANARY_SET not in one.metadata.labels
+    )
     if here:
         return f"{text}; there are: {', '.join(here)}"
-    await see_namespace(client, namespace)
+    await check_namespace(client, namespace)
     return f"{text}, nor any other; {first_set(namespace)} makes one"
 
 
-async def see_namespace(client: Client, namespace: str) -> None:
+async def check_namespace(client: Client, namespace: str) -> None:
     """Raises Refusal if the namespace does not exist; a user who may not read namespaces is not refused."""
     with suppress(Forbidden):
         if namespace and await client.find(NAMESPACES, namespace) is None:
@@ -317,14 +336,14 @@ async def keys(client: Client, namespace: str, labels: str = "") -> list[Key]:
 
 
 async def nothing(client: Client, namespace: str, labels: str) -> str:
-    await see_namespace(client, namespace)
+    await check_namespace(client, namespace)
     place = f"namespace {namespace}" if namespace else "any namespace"
     if labels:
         return f"No LeaderWorkerSets with labels {labels} in {place}."
     return f"No LeaderWorkerSets in {place}. Try: {first_set(namespace)}"
 
 
-async def named_by(client: Client, rollout: Rollout) -> Workload | None:
+async def workload_of_rollout(client: Client, rollout: Rollout) -> Workload | None:
     """The Deployment or StatefulSet that a Rollout names, if it exists."""
     ref, namespace = rollout.spec.workload_ref, rollout.metadata.namespace
     try:
