@@ -1,5 +1,5 @@
 # Everything a developer needs to know: make demo, test, check, bench, site, test-kubernetes, test-browser,
-# test-kernel, test-containers, test-prometheus, test-wheel, test-pythons, crash, crash-sweep, chaos, image, image-test, release, lock.
+# test-kernel, twin, test-containers, test-prometheus, test-wheel, test-pythons, crash, crash-sweep, chaos, image, image-test, release, lock.
 # Each target installs what it needs into .venv first.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TOOLS  := $(VENV)/.tools
 
-.PHONY: setup demo test check format reference site bench test-kubernetes programs test-browser test-kernel test-containers test-prometheus test-wheel test-pythons crash crash-sweep chaos image image-test release lock clean
+.PHONY: setup demo test check format reference site bench test-kubernetes programs test-browser test-kernel twin test-containers test-prometheus test-wheel test-pythons crash crash-sweep chaos image image-test release lock clean
 
 setup: $(STAMP)
 
@@ -23,8 +23,9 @@ $(TOOLS): $(STAMP) requirements/dev.lock
 demo: $(STAMP)
 	@$(BIN)/kohort demo
 
+# Three at a time, since a third of the time is spent waiting for processes, connections and real seconds.
 test: $(TOOLS)
-	$(BIN)/pytest -n 2 -m "not kubernetes and not kernel and not containers and not wheel and not image and not browser"
+	$(BIN)/pytest -n 3 -m "not kubernetes and not kernel and not containers and not wheel and not image and not browser"
 
 check: $(TOOLS)
 	$(BIN)/ruff check src tests bench tools
@@ -67,6 +68,11 @@ test-browser: $(VENV)/.browser
 test-kernel: $(TOOLS)
 	$(BIN)/pytest -m kernel tests/kernel
 
+# kubelet and the node agent on the same pods, in user-mode-linux: half an hour. TWIN=--keep leaves kubelet's answers as they are.
+twin: $(TOOLS)
+	$(BIN)/python -m tools.container_packages
+	$(BIN)/python -m tools.record_kubelet $(TWIN)
+
 test-containers: $(TOOLS)
 	$(BIN)/python -m tools.container_packages
 	$(BIN)/pytest -m containers tests/containers
@@ -84,11 +90,13 @@ test-pythons: $(TOOLS)
 crash: $(TOOLS)
 	KOHORT_CRASH_ROUNDS=200 $(BIN)/pytest -m crash tests/crash
 
+# SWEEP="--results FILE" continues an interrupted sweep; SWEEP="--only 12 roll" repeats one crash point.
 crash-sweep: $(TOOLS)
-	PYTHONPATH=src:. KOHORT_LOG=error $(BIN)/python -m tools.crash_sweep
+	PYTHONPATH=src:. KOHORT_LOG=error $(BIN)/python -m tools.crash_sweep $(SWEEP)
 
+# CHAOS="--seed 7 --length 250" repeats one run; CHAOS="--results FILE" continues an interrupted series.
 chaos: $(TOOLS)
-	KOHORT_LOG=error KOHORT_CHAOS_OPERATIONS=10000 KOHORT_CHAOS_LENGTH=250 $(BIN)/pytest -n 2 tests/crash/test_chaos.py
+	PYTHONPATH=src:. KOHORT_LOG=error $(BIN)/python -m tools.chaos $(CHAOS)
 
 # IMAGE=--base=FILE takes exactly the Debian packages of an earlier dist/base.lock; --name=IMAGE names the result;
 # --model-server builds the server of the demo instead.

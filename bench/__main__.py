@@ -34,13 +34,14 @@ ALONE = {
     "schema_engine": (),
     "cli_start": (),
     "single_requests": (),
+    "beside_kubelet": ("--rounds", "4" if FULL else "2"),
     "resize": ("--rounds", "200" if FULL else "40"),
     "group_resize": ("--groups", "100" if FULL else "20", "--sets", "10" if FULL else "4"),
     "informer_cache": ("--pods", "10000" if FULL else "3000", "--events", "50000" if FULL else "10000"),
     "steady_writes": ("--seconds", "30" if FULL else "5"),
     "embedded_groups": ("--groups", EMBEDDED_GROUPS),
     "dashboard": ("--sets", "1000" if FULL else "200"),
-    "gateway": ("--seconds", "10" if FULL else "3", "--rollbacks", "20" if FULL else "3"),
+    "gateway": ("--seconds", "10" if FULL else "3", "--rollbacks", "50" if FULL else "3"),
     "endurance": ("--pods", "100000" if FULL else "4000"),
 }
 """Modules of this package that print their figures."""

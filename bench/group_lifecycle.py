@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 from bench.servers import cpu_seconds
 
-from kohort.cluster.simulation.annotations import PREFIX
 from kohort.kube.client import Client
 from kohort.kube.errors import InternalError
 from kohort.kube.resources import LEADER_WORKER_SETS, NAMESPACES, PODS, STATEFUL_SETS, Resource
 from kohort.objects.json_types import JsonObject
+from kohort.rules.simulation_labels import PREFIX
 
 PATIENCE = 3600.0
 LOOK_SECONDS = 0.2
@@ -88,7 +88,7 @@ class GroupLifecycle:
         await self._nothing_left()
 
     async def _webhooks_answer(self) -> bool:
-        """While nobody asks them, a set is created without what only they fill in."""
+        """While the webhooks are not called, a set is created without what only they fill in."""
         try:
             found = await self._client.create(LEADER_WORKER_SETS, self._set(0, "one:1"), dry_run=True)
         except InternalError:
@@ -168,7 +168,7 @@ def is_settled(group_set: JsonObject, replicas: int) -> bool:
 
 
 async def writes(client: Client) -> float:
-    """What the API server has written for anybody."""
+    """What the API server has written for all clients."""
     text = (await client.raw("GET", "/metrics", accept="text/plain")).decode()
     total = 0.0
     for labels, value in _COUNTED.findall(text):

@@ -18,12 +18,12 @@ from bench import servers
 from bench.group_lifecycle import PATIENCE, is_settled, writes
 from bench.servers import cpu_seconds
 
-from kohort.cluster.simulation.annotations import PREFIX
 from kohort.kube import kubeconfig
 from kohort.kube.client import Client
 from kohort.kube.errors import InternalError
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS
 from kohort.objects.json_types import JsonObject
+from kohort.rules.simulation_labels import PREFIX
 
 NAMESPACE = "default"
 ENDING = "1s"

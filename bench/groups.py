@@ -46,7 +46,7 @@ FLAGS = {
 
 @cache
 def compiled_operator() -> dict[str, str]:
-    """Whoever compiles needs memory for it; an installed operator does not."""
+    """Compiling modules needs memory, which an installed operator does not need."""
     environment = compiled_once()
     command = [sys.executable, "-c", "import aiohttp.web, kohort.cli.main, kohort.manager.operator_process"]
     subprocess.run(command, env=environment, check=True)
@@ -78,7 +78,7 @@ async def compare(groups: int, rounds: int) -> dict[str, list[Figures]]:
         with control_plane(programs, directory / "plane", *components, flags=FLAGS) as plane:
             async with administrator(plane) as client, simulated_nodes(plane, max(8, groups // 10)):
                 for number in range(rounds):
-                    # Whoever comes second finds a server that has more to look after: they take turns.
+                    # The second operator finds a server with more objects, so the two take turns.
                     for who in ("lws", "kohort") if number % 2 == 0 else ("kohort", "lws"):
                         run = _with_theirs if who == "lws" else _with_ours
                         found[who].append(await run(plane, client, directory / f"{who}-{number}", shape))

@@ -2,8 +2,8 @@
 
     python -m tools.build_programs [all]
 
-The control plane and LeaderWorkerSet are what `make test-kubernetes` needs; with `all` also Kruise Rollouts and Helm,
-about five minutes more. Programs that exist are not built again.
+The control plane and LeaderWorkerSet are what `make test-kubernetes` needs; with `all` also Kruise Rollouts, Helm
+and kubelet, about six minutes more. Programs that exist are not built again.
 """
 
 import shutil
@@ -15,7 +15,11 @@ from tools.lws import build as lws
 from tools.rollouts.build import ROLLOUTS
 
 NEEDED = {"the control plane": (kubernetes.find, kubernetes.build), "LeaderWorkerSet": (lws.find, lws.build)}
-MORE = {"Kruise Rollouts": (ROLLOUTS.find, ROLLOUTS.build), "Helm": (helm.find, helm.build)}
+MORE = {
+    "Kruise Rollouts": (ROLLOUTS.find, ROLLOUTS.build),
+    "Helm": (helm.find, helm.build),
+    "kubelet": (kubernetes.find_kubelet, kubernetes.build_kubelet),
+}
 
 
 def main(words: list[str]) -> None:

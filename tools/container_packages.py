@@ -20,6 +20,7 @@ PROGRAMS: Final = {
     "busybox": "busybox-static",
     "htpasswd": "apache2-utils",
     "ip": "iproute2",
+    "/usr/lib/cni/ptp": "containernetworking-plugins",
 }
 """Programs that the tests use, and the Debian package that has each."""
 POLICY: Final = Path("/usr/sbin/policy-rc.d")

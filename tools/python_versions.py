@@ -1,7 +1,10 @@
-"""Run the quick tests with every Python that this machine has: `make test-pythons`.
+"""Run a selection of tests with every Python that this machine has: `make test-pythons`, or
+`python tools/python_versions.py 3.12 3.13` for some of them.
 
 Looks for python3.11 and later on the PATH and among pyenv's versions, one for each minor version. Each gets an
-environment of its own in .venv/pythons. Quick tests are those of single packages; nothing is started as a process.
+environment of its own in .venv/pythons. The selection is what may depend on the version of Python: the packages with
+types, decoding, event loops and sockets, the pages (their commands, manifests and examples), and the programs that a
+new user starts: `kohort up`, `kohort demo`, kubectl with the plugin.
 """
 
 import os
@@ -13,8 +16,14 @@ from pathlib import Path
 
 OLDEST = 11
 PLACE = Path(".venv/pythons")
-QUICK = ("objects", "resources", "rules", "kube", "groups", "rollouts", "inspection", "up", "demo", "packaging")
-MARKS = "not kubernetes and not kernel and not wheel and not e2e and not crash"
+SELECTED = (
+    *("objects", "resources", "rules", "kube", "inspection", "testing", "up", "packaging", "docs", "examples", "demo"),
+    *("groups/test_lifecycle.py", "groups/test_validation.py", "rollouts/test_releases_step_by_step.py"),
+    *("cli/test_command.py", "cli/test_groups_commands.py", "cli/test_release_commands.py", "cli/test_plugin.py"),
+    *("cluster/apiserver/http", "node/runtimes/test_process_runtime.py", "node/test_pods_as_processes.py", "node/grpc"),
+    *("e2e/test_up.py", "e2e/test_kubectl.py", "e2e/test_python_client.py"),
+)
+MARKS = "not kubernetes and not kernel and not wheel and not crash and not image and not containers and not browser"
 
 
 def find() -> dict[int, str]:
@@ -42,13 +51,15 @@ def test(minor: int, program: str) -> bool:
     print(f"== Python 3.{minor}: {program}", flush=True)
     for group in ([], ["dev"]):
         subprocess.run([program, "tools/setup_venv.py", str(environment), *group], check=True)
-    folders = [f"tests/{name}" for name in QUICK if Path(f"tests/{name}").is_dir()]
-    command = [str(environment / "bin" / "pytest"), "-p", "no:cacheprovider", "-m", MARKS, *folders]
+    selected = [f"tests/{name}" for name in SELECTED]
+    command = [str(environment / "bin" / "pytest"), "-p", "no:cacheprovider", "-m", MARKS, *selected]
     return subprocess.run(command, check=False).returncode == 0
 
 
 def main() -> None:
-    results = {minor: test(minor, program) for minor, program in find().items()}
+    wanted = sys.argv[1:]
+    programs = {minor: program for minor, program in find().items() if not wanted or f"3.{minor}" in wanted}
+    results = {minor: test(minor, program) for minor, program in programs.items()}
     for minor, passed in results.items():
         print(f"Python 3.{minor}: {'passed' if passed else 'FAILED'}")
     sys.exit(0 if results and all(results.values()) else 1)

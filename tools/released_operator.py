@@ -64,7 +64,7 @@ class Released:
 
     def _copy(self, source: Path, target: Path) -> None:
         shutil.copytree(source, target, copy_function=shutil.copyfile, dirs_exist_ok=True)
-        # The folders of a module are read-only; these must not be, or nobody could remove them.
+        # The folders of a module are read-only; these must not be, or they could not be removed.
         for path in (target, *target.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
 

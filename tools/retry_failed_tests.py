@@ -2,6 +2,8 @@
 
 python -m tools.retry_failed_tests run TIER NOTES     after a tier failed; the exit code is that of the second run
 python -m tools.retry_failed_tests report NOTES       all recorded tests, as text and as one line of JSON
+
+Tiers run side by side, so each must have run with `cache_of(TIER)` as pytest's cache, where failed tests are noted.
 """
 
 import json
@@ -9,23 +11,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-FAILED = Path(".pytest_cache/v/cache/lastfailed")
+
+def cache_of(tier: str) -> Path:
+    return Path(".pytest_cache") / tier
 
 
-def failed() -> set[str]:
+def failed(tier: str) -> set[str]:
     try:
-        return set(json.loads(FAILED.read_text()))
+        return set(json.loads((cache_of(tier) / "v" / "cache" / "lastfailed").read_text()))
     except FileNotFoundError:
         return set()
 
 
 def run(tier: str, notes: Path) -> int:
-    before = failed()
-    code = subprocess.run(
-        [sys.executable, "-m", "pytest", "--last-failed", "--last-failed-no-failures=none"], check=False
-    ).returncode
+    before = failed(tier)
+    again = ["--last-failed", "--last-failed-no-failures=none", "-o", f"cache_dir={cache_of(tier)}"]
+    code = subprocess.run([sys.executable, "-m", "pytest", *again], check=False).returncode
     with notes.open("a") as file:
-        for test in sorted(before - failed()):
+        for test in sorted(before - failed(tier)):
             file.write(json.dumps({"tier": tier, "test": test}) + "\n")
     return code
 

@@ -86,7 +86,7 @@ def make_base(pinned: dict[str, str] | None = None) -> Base:
     for link in MERGED:
         files.links[link] = f"usr/{link}"
     for package in found:
-        for path, member, content in _members(fetch(package)):
+        for path, member, content in members(fetch(package)):
             if path.startswith(MOZILLA) and path.endswith(".crt"):
                 certificates.append((path, content))
             _take(files, path, member, content)
@@ -182,7 +182,7 @@ def _apt(*command: str, cwd: str | None = None) -> str:
     return done.stdout
 
 
-def _members(package: Path) -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
+def members(package: Path) -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
     data = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(package)], check=True, stdout=subprocess.PIPE).stdout
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         for member in archive:

@@ -21,9 +21,11 @@ from kohort.inspection.progress import Progress
 from kohort.inspection.release import Release
 from kohort.inspection.resize_forecast import GroupWay, ResizeForecast, RoomShortage
 from kohort.inspection.resize_progress import ResizeCounts, ResizeProgress
+from kohort.inspection.roll_cost import RollCost
 from kohort.inspection.rollout_plan import PlannedStep, RolloutForecast
 from kohort.inspection.tree import GroupBranch, PodBranch, SetTree
 from kohort.inspection.workload_views import WorkloadTree
+from kohort.rollouts.forecast_types import ReleaseForecast
 from kohort.up.status_records import PartRecord, ProcessRecord, RestartRecord, SupervisorRecord
 
 OUTPUTS: Final = (
@@ -52,6 +54,8 @@ OUTPUTS: Final = (
     ("kohort plan: each of waitsFor", RoomShortage),
     ("kohort plan: for each Rollout", RolloutForecast),
     ("kohort plan: each of a Rollout's steps", PlannedStep),
+    ("kohort plan: release", ReleaseForecast),
+    ("kohort plan: cost", RollCost),
     ("kohort status --cluster", ClusterStatus),
     ("kohort status --cluster: process", ProcessRecord),
     ("kohort status --cluster: each of parts", PartRecord),
