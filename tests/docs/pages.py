@@ -86,14 +86,14 @@ class Sandbox:
             "KOHORT_UP_PORT": "0",
         }
 
-    def run(self, text: str, timeout: float = 100) -> "subprocess.CompletedProcess[str]":
+    def run(self, text: str, timeout: float = 280) -> "subprocess.CompletedProcess[str]":
         command = ["bash", "-c", text]
         return subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
         )
 
     def close(self) -> None:
-        self.run("kohort down", timeout=30)
+        self.run("kohort down", timeout=120)
 
 
 def _program(path: Path, line: str) -> None:

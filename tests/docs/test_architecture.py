@@ -148,3 +148,9 @@ def test_the_version_is_written_in_one_place() -> None:
     """The site takes it from pyproject.toml."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert version not in (ROOT / "mkdocs.yml").read_text()
+
+
+def test_every_shared_rule_is_in_a_table_of_questions() -> None:
+    modules = {one.name for one in (SOURCE / "rules").glob("*.py")} - {"__init__.py"}
+    questions = "\n".join(re.findall(r"^\| .+\? \| .+ \|$", PAGE, re.MULTILINE))
+    assert sorted(name for name in modules if f"`rules/{name}`" not in questions) == []

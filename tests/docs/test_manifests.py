@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.docs.pages import ROOT
+from tests.installed import installed
 
+from kohort.install.install_kinds import CLUSTER_ROLES
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, RELEASE_ANALYSES, ROLLOUTS, TRAFFIC_ROUTINGS, Resource
 from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 
 DOCS = ROOT / "docs"
 AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
-KINDS = (LEADER_WORKER_SETS, NODES, ROLLOUTS, TRAFFIC_ROUTINGS, RELEASE_ANALYSES, AUTOSCALERS)
+KINDS = (LEADER_WORKER_SETS, NODES, ROLLOUTS, TRAFFIC_ROUTINGS, RELEASE_ANALYSES, AUTOSCALERS, CLUSTER_ROLES)
 RESOURCES = {one.kind: one for one in KINDS}
 OF_OTHERS = {"ScaledObject": "https://keda.sh"}
 """Kinds whose definitions are not installed here: only their form is checked."""
@@ -44,7 +46,7 @@ async def test_a_manifest_of_a_page_is_accepted(page: str, document: JsonObject)
     if document["kind"] in OF_OTHERS:
         assert document["apiVersion"] and document["metadata"]["name"] and document["spec"]
         return
-    async with Cluster(parts=("workloads", "operator"), nodes=1) as cluster:
+    async with Cluster(parts=("workloads", "operator"), nodes=1, contents=installed("workloads")) as cluster:
         document["metadata"].pop("namespace", None)
         stored = await accept(cluster, document)
     assert stored["metadata"]["name"] == document["metadata"]["name"]
@@ -58,7 +60,9 @@ async def test_the_autoscaler_scales_a_set_that_can_be_scaled() -> None:
     target = autoscaler["spec"]["scaleTargetRef"]
     assert (target["apiVersion"], target["kind"]) == (group_set["apiVersion"], group_set["kind"])
     assert target["name"] == group_set["metadata"]["name"]
-    async with Cluster(parts=("workloads", "scheduler", "operator"), nodes=8) as cluster:
+    async with Cluster(
+        parts=("workloads", "scheduler", "operator"), nodes=8, contents=installed("workloads")
+    ) as cluster:
         await cluster.client.create(LEADER_WORKER_SETS, group_set, "default")
         stored = await accept(cluster, autoscaler)
         assert stored["spec"]["maxReplicas"] == 8

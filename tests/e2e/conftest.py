@@ -49,7 +49,7 @@ class Kohort:
 
     def call(self, name: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         command = self.command(name, *arguments)
-        return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=200, check=False)
 
     def command(self, name: str, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "kohort", name, "--data-dir", str(self.data), *arguments]
@@ -73,7 +73,7 @@ class Kohort:
         method = method or ("POST" if data else "GET")
         request = urllib.request.Request(self.server + path, data, headers, method=method)
         context = ssl.create_default_context(cafile=str(self.data / "pki" / "ca.crt"))
-        with urllib.request.urlopen(request, context=context, timeout=20) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=60) as answer:
             content = answer.read()
         return json.loads(content) if content.startswith((b"{", b"[")) else content.decode()
 
@@ -124,7 +124,7 @@ Kubectl = Callable[..., str]
 def run_kubectl(kubectl: str, kohort: Kohort, tmp_path: Path) -> Kubectl:
     def run(*arguments: str) -> str:
         command = [kubectl, "--kubeconfig", str(kohort.kubeconfig), "--cache-dir", str(tmp_path / "cache"), *arguments]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
         assert result.returncode == 0, result.stderr
         return result.stdout
 

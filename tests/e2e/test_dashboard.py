@@ -26,6 +26,6 @@ def test_the_administrator_gets_a_link(kohort: "Kohort") -> None:
     link = kohort.request("/dashboard").strip()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/dashboard/login\?key=[\w-]+", link)
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar(_AsLoopback())))
-    with browser.open(link, timeout=20) as answer:
+    with browser.open(link, timeout=60) as answer:
         assert "There are no sets that you may see." in answer.read().decode()
     assert kohort.request("/dashboard").strip() != link

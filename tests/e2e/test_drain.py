@@ -34,16 +34,16 @@ def test_a_drain_goes_group_by_group_and_ends(
     )
     run_kubectl("apply", "-f", str(manifest))
     ready = "jsonpath={.status.readyReplicas}/{.status.disruptionsAllowed}"
-    run_kubectl("wait", "lws/llm", "--for=condition=Available", "--timeout=30s")
+    run_kubectl("wait", "lws/llm", "--for=condition=Available", "--timeout=120s")
     for one in others:
         run_kubectl("uncordon", one["metadata"]["name"])
     plan = [sys.executable, "-m", "kohort", "plan", "--kubeconfig", str(kohort.kubeconfig), "--drain", node]
-    shown = subprocess.run(plan, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    shown = subprocess.run(plan, env=environment(), capture_output=True, text=True, timeout=200, check=False)
     assert shown.returncode == 0, shown.stderr
     assert "1. default/llm group 0: llm-0, llm-0-1" in shown.stdout
     assert "3. default/llm group 2: llm-2, llm-2-1; when group 1 is ready again" in shown.stdout
 
-    command = [kubectl, "--kubeconfig", str(kohort.kubeconfig), "drain", node, "--timeout=60s"]
+    command = [kubectl, "--kubeconfig", str(kohort.kubeconfig), "drain", node, "--timeout=120s"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as draining:
         fewest = 3
         while draining.poll() is None:

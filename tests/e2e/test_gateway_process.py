@@ -45,7 +45,7 @@ def port(kohort: "Kohort") -> int:
 
 def answer(kohort: "Kohort") -> int:
     try:
-        urllib.request.urlopen(f"http://127.0.0.1:{port(kohort)}/", timeout=10)
+        urllib.request.urlopen(f"http://127.0.0.1:{port(kohort)}/", timeout=60)
     except urllib.error.HTTPError as error:
         return error.code
     except OSError:
@@ -61,7 +61,7 @@ def test_the_gateway_starts_with_the_first_route_and_is_kept(kohort: "Kohort") -
     wait_until(lambda: answer(kohort) == 503)
     (first,), before = gateways(kohort.data), port(kohort)
     config = kohort.request("/api/v1/namespaces/kohort-system/configmaps/kohort-gateway")
-    with urllib.request.urlopen(config["data"]["metricsAddress"], timeout=10) as answered:
+    with urllib.request.urlopen(config["data"]["metricsAddress"], timeout=60) as answered:
         assert b"kohort_gateway_requests_total" in answered.read()
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: part(cluster_status(kohort)[1], "gateway")["restarts"] == 1)
@@ -72,7 +72,7 @@ def test_the_gateway_starts_with_the_first_route_and_is_kept(kohort: "Kohort") -
     assert port(kohort) == before
     wait_until(lambda: part(cluster_status(kohort)[1], "gateway")["state"] == "Ready")
     child.send_signal(signal.SIGTERM)
-    child.communicate(timeout=30)
+    child.communicate(timeout=120)
     assert gateways(kohort.data) == []
 
 

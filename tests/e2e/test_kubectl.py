@@ -44,7 +44,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield data / "kubeconfig"
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=120)
 
 
 class Kubectl:
@@ -59,7 +59,7 @@ class Kubectl:
             input=text,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=200,
             check=False,
             env=children.environment(**environment),
         )
@@ -84,8 +84,8 @@ def test_a_deployment_from_creation_to_deletion(kubectl: Kubectl) -> None:
     name = kubectl.name
     subject = f"deployment/{name}"
     assert kubectl("create", "-f", "-", text=kubectl.manifest()) == f"deployment.apps/{name} created\n"
-    kubectl("rollout", "status", subject, "--timeout=60s")
-    kubectl("wait", "--for=condition=Available", subject, "--timeout=60s")
+    kubectl("rollout", "status", subject, "--timeout=120s")
+    kubectl("wait", "--for=condition=Available", subject, "--timeout=120s")
     wide = kubectl("get", subject, "-o", "wide")
     assert wide.split()[:9] == [
         "NAME",
@@ -107,21 +107,21 @@ def test_a_deployment_from_creation_to_deletion(kubectl: Kubectl) -> None:
     assert "ScalingReplicaSet" in kubectl("events", "--for", subject)
 
     kubectl("set", "image", subject, "main=img:2")
-    kubectl("rollout", "status", subject, "--timeout=60s")
+    kubectl("rollout", "status", subject, "--timeout=120s")
     assert "REVISION" in kubectl("rollout", "history", subject)
     kubectl("rollout", "undo", subject)
-    kubectl("rollout", "status", subject, "--timeout=60s")
+    kubectl("rollout", "status", subject, "--timeout=120s")
     assert kubectl("get", subject, "-o", "jsonpath={.spec.template.spec.containers[0].image}") == "img:1"
     kubectl("rollout", "restart", subject)
-    kubectl("rollout", "status", subject, "--timeout=60s")
+    kubectl("rollout", "status", subject, "--timeout=120s")
 
     kubectl("scale", subject, "--replicas=1")
-    kubectl("wait", "--for=jsonpath={.status.readyReplicas}=1", subject, "--timeout=60s")
+    kubectl("wait", "--for=jsonpath={.status.readyReplicas}=1", subject, "--timeout=120s")
     kubectl("label", subject, "team=x")
     kubectl("annotate", subject, "note=y")
     assert kubectl("get", "deployments", "-l", "team=x", "-o", "name") == f"{subject.replace('/', '.apps/')}\n"
     kubectl("patch", subject, "--type=merge", "-p", '{"spec":{"paused":true}}')
-    kubectl("delete", subject, "--cascade=foreground", "--timeout=60s")
+    kubectl("delete", subject, "--cascade=foreground", "--timeout=120s")
     assert "NotFound" in kubectl.result("get", subject).stderr
 
 
@@ -202,9 +202,9 @@ def test_objects_made_by_words(kubectl: Kubectl) -> None:
     for one in words:
         kubectl("-n", name, "create", *one)
     kubectl("-n", name, "run", "one", "--image=img:1")
-    kubectl("-n", name, "wait", "--for=condition=Ready", "pod/one", "--timeout=60s")
+    kubectl("-n", name, "wait", "--for=condition=Ready", "pod/one", "--timeout=120s")
     kubectl("-n", name, "expose", "pod", "one", "--port=80")
     kubectl("cordon", "sim-2")
     assert "SchedulingDisabled" in kubectl("get", "node", "sim-2")
     kubectl("uncordon", "sim-2")
-    kubectl("delete", "namespace", name, "--timeout=90s")
+    kubectl("delete", "namespace", name, "--timeout=120s")

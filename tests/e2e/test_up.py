@@ -96,7 +96,7 @@ def test_a_signal_stops_it_in_order(kohort: "Kohort", number: signal.Signals) ->
     child = kohort.up()
     kohort.request(CONFIG_MAPS, config_map("x"))
     child.send_signal(number)
-    _, errors = child.communicate(timeout=30)
+    _, errors = child.communicate(timeout=120)
     expected = f"kohort: {limits}\n" if (limits := warning_of_no_limits()) else ""
     assert (child.returncode, errors) == (0, expected)
     assert not (kohort.data / "store.db-wal").exists()
@@ -218,7 +218,7 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         env=imports(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert result.returncode == 1
@@ -275,7 +275,7 @@ def test_down_ends_the_pods_of_a_killed_cluster(kohort: "Kohort") -> None:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -344,7 +344,7 @@ def test_a_narrow_limit_of_open_files_is_widened(kohort: "Kohort") -> None:
 
 def test_kubectl_sees_the_nodes(kohort: "Kohort", run_kubectl: Callable[..., str]) -> None:
     kohort.up("--simulated-nodes", "2")
-    run_kubectl("wait", "--for=condition=Ready", "node/sim-0", "node/sim-1", "--timeout=20s")
+    run_kubectl("wait", "--for=condition=Ready", "node/sim-0", "node/sim-1", "--timeout=120s")
     table = run_kubectl("get", "nodes").splitlines()
     assert table[0].split() == ["NAME", "STATUS", "ROLES", "AGE", "VERSION"]
     assert [line.split()[0] for line in table[1:] if line.startswith("sim-")] == ["sim-0", "sim-1"]

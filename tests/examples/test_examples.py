@@ -274,7 +274,7 @@ def test_the_server_of_the_tensor_parallel_example_computes(tmp_path: Path) -> N
 
 def _ask(url: str, body: list[int]) -> JsonObject:
     """The process needs a moment until it listens; there is nothing to wait on but the port itself."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while True:
         try:
             with urllib.request.urlopen(url, json.dumps(body).encode(), timeout=5) as answer:

@@ -22,7 +22,7 @@ FILE = Path(__file__).parents[2] / "examples" / "tensor-parallel.yaml"
 RESOURCES = {one.kind: one for one in (CONFIG_MAPS, LEADER_WORKER_SETS, SERVICES)}
 
 
-def kohort(*arguments: str, timeout: float = 90) -> "subprocess.CompletedProcess[str]":
+def kohort(*arguments: str, timeout: float = 280) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "kohort", *arguments]
     return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=timeout, check=False)
 

@@ -13,23 +13,23 @@ from tests.kubernetes.test_groups import PATIENCE, pods, settled
 
 from kohort.install.options import Options
 from kohort.kube.client import Client
-from kohort.kube.resources import CONFIG_MAPS, LEADER_WORKER_SETS, PODS
+from kohort.kube.resources import CONFIG_MAPS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS
 from kohort.objects.json_types import JsonObject
 
-SPACE = "failures"
+SPACE, OTHER = "failures", "rolled-failures"
 ORDER = "simulation.kohort.dev/"
 BUDGET = {"maxRestarts": 1, "backoffSeconds": 1, "maxBackoffSeconds": 2}
 
 
-async def _until(client: Client, when: Callable[[JsonObject, dict[str, JsonObject]], bool]) -> None:
+async def _until(client: Client, when: Callable[[JsonObject, dict[str, JsonObject]], bool], space: str = SPACE) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not when(await client.get(LEADER_WORKER_SETS, "llm", SPACE), await pods(client, SPACE)):
+        while not when(await client.get(LEADER_WORKER_SETS, "llm", space), await pods(client, space)):
             await asyncio.sleep(0.1)
 
 
-async def _crash(client: Client) -> None:
+async def _crash(client: Client, space: str = SPACE) -> None:
     orders = {f"{ORDER}exit-code": "3", f"{ORDER}crashes": "1", f"{ORDER}exit-after": "0s"}
-    await client.patch(PODS, "llm-0-1", SPACE, {"metadata": {"annotations": orders}})
+    await client.patch(PODS, "llm-0-1", space, {"metadata": {"annotations": orders}})
 
 
 def _exhausted(group_set: JsonObject) -> bool:
@@ -81,3 +81,35 @@ async def test_a_group_uses_up_its_budget_and_begins_afresh(kubernetes: ControlP
             )
             assert "forbidden" not in process.log.read_text()
             await client.delete(LEADER_WORKER_SETS, "llm", SPACE, propagation="Foreground")
+
+
+async def test_a_new_template_reaches_a_held_group_first(kubernetes: ControlPlane, tmp_path: Path) -> None:
+    """The StatefulSet controller of Kubernetes makes its leader with the new template, below the partition."""
+    options = Options(namespace="rolled-failures-system", replicas=0)
+    (port,) = free_ports(1)
+    async with (
+        administrator(kubernetes, OTHER) as client,
+        simulated_nodes(kubernetes),
+        installed(kubernetes, client, options, port) as kubeconfig,
+    ):
+        with operator(kubeconfig, tmp_path / "operator.log", *service_words(port, options.namespace)) as process:
+            await process.says("controllers started")
+            budget = {**BUDGET, "maxRestarts": 0}
+            wanted = lws("llm", OTHER).replicas(2).size(2).but("spec.leaderWorkerTemplate.restartBudget", budget)
+            await client.create(LEADER_WORKER_SETS, wanted)
+            await settled(client, OTHER, 2)
+            await _crash(client, OTHER)
+            await _until(client, lambda group_set, _: _exhausted(group_set), OTHER)
+            containers = [{"name": "main", "image": "registry.example.com/new:2"}]
+            template = {"workerTemplate": {"spec": {"containers": containers}}}
+            await client.patch(LEADER_WORKER_SETS, "llm", OTHER, {"spec": {"leaderWorkerTemplate": template}})
+
+            def rolled(group_set: JsonObject, found: dict[str, JsonObject]) -> bool:
+                images = {one["spec"]["containers"][0]["image"] for one in found.values()}
+                counts = group_set["status"].get("updatedReadyReplicas"), len(found)
+                return images == {"registry.example.com/new:2"} and counts == (2, 4)
+
+            await _until(client, rolled, OTHER)
+            leader_set = await client.get(STATEFUL_SETS, "llm", OTHER)
+            assert leader_set["spec"]["updateStrategy"]["type"] == "RollingUpdate"
+            await client.delete(LEADER_WORKER_SETS, "llm", OTHER, propagation="Foreground")

@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.builders import LeaderWorkerSet, lws, pod
 from tests.kubernetes.controlplane import ControlPlane
 from tests.kubernetes.operators import administrator, operator, simulated_nodes, webhooks_answer
 from tests.kubernetes.test_groups import PATIENCE, pods, running, settled
 
 from kohort.kube.client import Client
-from kohort.kube.resources import LEADER_WORKER_SETS, PODS, STATEFUL_SETS
+from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUTS, STATEFUL_SETS
 from kohort.objects.json_types import JsonObject
-from kohort.rules import group_labels
+from kohort.rules import group_labels, rollout_labels
 
 STATEFUL_SET_REVISION = "controller-revision-hash"
 
@@ -187,3 +188,85 @@ async def test_gr9_an_operator_that_is_killed_midway_goes_on(kubernetes: Control
             found = await pods(client, space)
             assert (uids(found), cpus(found)) == (uids(before), {"200m"})
             assert process.stop() == 0
+
+
+PLAN: JsonObject = {
+    "metadata": {"name": "llm"},
+    "spec": {
+        "workloadRef": {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": "llm"},
+        "strategy": {
+            "canary": {
+                "enableExtraWorkloadForCanary": True,
+                "steps": [{"replicas": 1, "pause": {}}, {"replicas": "100%"}],
+            }
+        },
+    },
+}
+
+
+async def until_rollout(client: Client, namespace: str, holds: Callable[[JsonObject], bool]) -> None:
+    found: JsonObject = {}
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not holds(found):
+                await asyncio.sleep(0.1)
+                found = (await client.get(ROLLOUTS, "llm", namespace)).get("status") or {}
+    except TimeoutError:
+        raise AssertionError(f"not in {PATIENCE} s: {found}") from None
+
+
+def paused_at(step: int) -> Callable[[JsonObject], bool]:
+    def holds(status: JsonObject) -> bool:
+        progress = status.get("canaryStatus") or {}
+        return (progress.get("currentStepIndex"), progress.get("currentStepState")) == (step, rollout_labels.PAUSED)
+
+    return holds
+
+
+async def approve(client: Client, namespace: str) -> None:
+    body = {"status": {"canaryStatus": {"currentStepState": rollout_labels.READY}}}
+    await client.patch(ROLLOUTS, "llm", namespace, body, subresource="status")
+
+
+async def cpus_by_group(client: Client, namespace: str) -> dict[str, set[str]]:
+    found = await pods(client, namespace)
+    indexes = {one["metadata"]["labels"][group_labels.GROUP_INDEX] for one in found.values()}
+    return {
+        index: cpus({name: one for name, one in found.items() if name.split("-")[1] == index})
+        for index in sorted(indexes)
+    }
+
+
+@pytest.mark.timeout(400)
+async def test_a_release_resizes_its_groups_step_by_step_and_back(kubernetes: ControlPlane) -> None:
+    space = "group-resize-release"
+    async with running(kubernetes, space) as client:
+        await client.create(LEADER_WORKER_SETS, resizable(space, "InPlaceOnly").replicas(3).size(2), space)
+        await settled(client, space, 3)
+        await client.create(ROLLOUTS, PLAN, space)
+        await until_rollout(client, space, lambda status: status.get("phase") == "Healthy")
+        before = uids(await pods(client, space))
+
+        # One group, then back.
+        await edit(client, space, "200m")
+        await until_rollout(client, space, paused_at(1))
+        assert await cpus_by_group(client, space) == {"0": {"100m"}, "1": {"100m"}, "2": {"200m"}}
+        sets = await client.list(LEADER_WORKER_SETS, space)
+        assert [one["metadata"]["name"] for one in sets.items] == ["llm"]
+        await edit(client, space, "100m")
+        await until_rollout(client, space, lambda status: status.get("phase") == "Healthy")
+        await settled(client, space, 3)
+        assert await cpus_by_group(client, space) == {"0": {"100m"}, "1": {"100m"}, "2": {"100m"}}
+        assert uids(await pods(client, space)) == before
+
+        # One group, then all.
+        await edit(client, space, "300m")
+        await until_rollout(client, space, paused_at(1))
+        assert await cpus_by_group(client, space) == {"0": {"100m"}, "1": {"100m"}, "2": {"300m"}}
+        await approve(client, space)  # the last step is everything, and does not pause
+        await until_rollout(client, space, lambda status: status.get("phase") == "Healthy")
+        await settled(client, space, 3)
+        await at_rest(client, space)
+        found = await pods(client, space)
+        assert (uids(found), cpus(found)) == (before, {"300m"})
+        assert sum(each["restartCount"] for one in found.values() for each in one["status"]["containerStatuses"]) == 0

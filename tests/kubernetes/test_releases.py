@@ -230,7 +230,7 @@ STORIES = {
 
 
 NOT_SEEN = {
-    ("", "nodes", "list"): "only for Rollouts with the annotation require-capacity",
+    ("apps", "statefulsets", "get"): "only for the history of Rollouts of StatefulSets",
     ("kohort.dev", "analysisruns", "create"): "only for Rollouts that name a ReleaseAnalysis",
     ("kohort.dev", "analysisruns", "delete"): "as above, for the oldest of more than ten",
     ("kohort.dev", "analysisruns/status", "patch"): "as above",

@@ -29,6 +29,7 @@ from kohort.rules import group_labels
 SPACE = "roles"
 
 NOT_SEEN = {
+    ("apps", "statefulsets", "get"): "only for the history of Rollouts of StatefulSets",
     ("", "configmaps", "create"): "the first apply of the status: authorised as patch and create, logged as patch",
     ("policy", "poddisruptionbudgets", "create"): "only for sets with a disruptionBudget",
     ("policy", "poddisruptionbudgets", "delete"): "as above",

@@ -54,7 +54,7 @@ async def _uids(client: Client) -> dict[str, str]:
     return {name: one["metadata"]["uid"] for name, one in (await pods(client, SPACE)).items()}
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 async def test_the_api_server_restarts_and_the_store_stalls(plane: ControlPlane, tmp_path: Path) -> None:
     async with administrator(plane, SPACE) as client, simulated_nodes(plane):
         with operator(plane.kubeconfig, tmp_path / "operator.log") as process:
