@@ -2,10 +2,12 @@
 
     python -m tools.rollouts.suite [arguments of the suite, such as -ginkgo.focus='Advanced Deployment']
 
-The suite is compiled once from the Go module proxy into the cache folder. Its pods run on simulated nodes, on which an
-image that does not exist is one whose pods never become ready.
+The suite is compiled once from the Go module proxy into the cache folder. Its pods run on simulated nodes, which cannot
+pull the images that its cases of failing versions name.
 """
 
+import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -16,7 +18,25 @@ from typing import Final
 from tools.released_suite import build_suite
 from tools.rollouts.build import ROLLOUTS
 
+from kohort.kube import kubeconfig
+from kohort.kube.client import Client
+from kohort.kube.resources import NODES
+from kohort.rules.simulation_labels import PREFIX
+
 CLUSTER: Final = ("--port", "0", "--simulated-nodes", "8", "--simulated-start", "1")
+
+MISSING_IMAGES: Final = "echoserver:failed,failed_image:failed"
+
+
+async def hide_images(config: Path) -> None:
+    """Order the simulated nodes to fail pulls of images that do not exist."""
+    async with contextlib.AsyncExitStack() as stack:
+        transport = kubeconfig.load(config)
+        stack.push_async_callback(transport.close)
+        client = Client(transport)
+        for node in (await client.list(NODES)).items:
+            order = {"metadata": {"annotations": {f"{PREFIX}missing-images": MISSING_IMAGES}}}
+            await client.patch(NODES, node["metadata"]["name"], "", order)
 
 
 def run_suite(arguments: list[str]) -> int:
@@ -27,6 +47,7 @@ def run_suite(arguments: list[str]) -> int:
         kohort = str(Path(sys.executable).with_name("kohort"))
         subprocess.run([kohort, "up", *data, *CLUSTER, "--detach"], check=True, stdout=subprocess.DEVNULL)
         try:
+            asyncio.run(hide_images(Path(folder) / "kubeconfig"))
             environment = {**os.environ, "KUBECONFIG": str(Path(folder) / "kubeconfig")}
             return subprocess.run(
                 [str(program), *arguments], env=environment, cwd=program.parent, check=False

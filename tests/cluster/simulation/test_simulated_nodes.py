@@ -151,6 +151,24 @@ async def test_a_crash_is_visible_as_a_restart() -> None:
         assert container["ready"]
 
 
+async def test_an_image_that_a_node_cannot_pull_keeps_pods_from_starting_until_they_have_another() -> None:
+    async with cluster() as c:
+        await c.until(lambda: len(c.objects(NODES)) == 2)
+        await c.client.patch(
+            NODES, "sim-0", "", {"metadata": {"annotations": {PREFIX + "missing-images": "web:bad, test/*"}}}
+        )
+        for name, image in (("p", "web:bad"), ("q", "test/other:1"), ("r", "web:good")):
+            subject = pod(name)
+            subject["spec"]["containers"][0]["image"] = image
+            await c.client.create(PODS, subject)
+        await c.until(lambda: ready(c, "r") and bool(status(c, "p")) and bool(status(c, "q")))
+        for name in ("p", "q"):
+            assert main_container(c, name)["state"]["waiting"]["reason"] == "ImagePullBackOff"
+        other = {"spec": {"containers": [{"name": "main", "image": "web:good"}]}}
+        await c.client.patch(PODS, "p", "default", other, PatchType.STRATEGIC)
+        await c.until(lambda: ready(c))
+
+
 async def test_a_crash_loop_waits_in_back_off() -> None:
     async with cluster() as c:
         await c.client.create(PODS, pod(exit_code="1"))

@@ -10,6 +10,8 @@ Times are `1.5s`, `500ms`, `2m`, or plain seconds. Annotations are read again wh
 | never-ready                         | `true`: runs and never gets ready                                    |         |
 | readiness-flips                     | `10s,5s`: ready for 10 s, then not for 5 s, then ready; and so on    |         |
 | waiting                             | a reason such as ImagePullBackOff: containers never start            |         |
+| missing-images                      | `web:bad,test/*`: images (or patterns) that cannot be pulled; pods   |         |
+|                                     | with one of them never start, reason ImagePullBackOff                |         |
 | fail                                | `OutOfcpu` or `OutOfcpu: words`: the node rejects the pod            |         |
 | exit-after                          | containers end this long after their start                           |         |
 | exit-code                           | with this code; alone it implies `exit-after: 0s`                    | 0       |
@@ -32,11 +34,13 @@ Times are `1.5s`, `500ms`, `2m`, or plain seconds. Annotations are read again wh
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
 import msgspec
 
+from kohort.objects import container_reasons
 from kohort.objects.names import qualified_name
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.rules.simulation_labels import PREFIX
@@ -64,6 +68,7 @@ class SimulatedBehavior(msgspec.Struct, frozen=True):
     never_ready: bool = False
     readiness_flips: tuple[float, ...] = ()
     waiting: str = ""
+    missing_images: tuple[str, ...] = ()
     fail: str = ""
     exit_after: float | None = None
     exit_code: int = 0
@@ -80,6 +85,13 @@ class SimulatedBehavior(msgspec.Struct, frozen=True):
 
     def concern(self, container: str) -> bool:
         return not self.container or self.container == container
+
+    def with_images(self, images: Iterable[str]) -> "SimulatedBehavior":
+        """The behavior of a pod with these images: it never starts if one of them cannot be pulled."""
+        if self.waiting or not self.missing_images:
+            return self
+        missing = any(fnmatchcase(image, pattern) for image in images for pattern in self.missing_images)
+        return msgspec.structs.replace(self, waiting=container_reasons.IMAGE_PULL_BACK_OFF) if missing else self
 
 
 _ON_PODS = frozenset(name.replace("_", "-") for name in SimulatedBehavior.__struct_fields__)
@@ -148,6 +160,7 @@ def pod_behavior(pod: Mapping[str, str], node: Mapping[str, str], start_latency:
             _parse_seconds("readiness-flips", text) for text in given.get("readiness-flips", "").split(",") if text
         ),
         waiting=given.get("waiting", ""),
+        missing_images=_names(given, "missing-images"),
         fail=given.get("fail", ""),
         exit_after=after,
         exit_code=_or(code, 1 if crashes is not None else 0),
@@ -194,6 +207,10 @@ def _parse_seconds(name: str, text: str) -> float:
     if found is None:
         raise InvalidAnnotation(name, f"{text!r} is not a time such as 1.5s, 500ms or 2m")
     return float(found[1]) * _UNITS[found[2]]
+
+
+def _names(given: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in given.get(name, "").split(","))))
 
 
 def _number(given: Mapping[str, str], name: str) -> int | None:

@@ -126,7 +126,7 @@ class SimulatedPods:
         for problem in problems:
             if problem.annotation in pod.metadata.annotations:
                 self._recorder.warning(PODS, pod, "BadSimulationOrder", str(problem))
-        return behavior
+        return behavior.with_images(each.image for each in (*pod.spec.init_containers, *pod.spec.main_containers))
 
     def _resize(
         self, key: Key, simulated: SimulatedPod, pod: Pod, node: Node, behavior: SimulatedBehavior, at: Moment
