@@ -24,6 +24,7 @@ class Story:
 
     def __init__(self, cluster: Cluster, capture: pytest.CaptureFixture[str]) -> None:
         self.cluster = cluster
+        self.client = cluster.client
         self._capture = capture
         self.complaint = ""
 
@@ -36,9 +37,7 @@ class Story:
     async def run(self, command: Command, *arguments: Json) -> tuple[str, int]:
         """What it prints, and its exit code."""
         self._capture.readouterr()
-        code = await guarded(
-            lambda client, namespace: command(client, namespace, *arguments), self.cluster.client, NAMESPACE
-        )
+        code = await guarded(lambda client, namespace: command(client, namespace, *arguments), self.client, NAMESPACE)
         printed = self._capture.readouterr()
         self.complaint = printed.err
         return printed.out, code

@@ -1,7 +1,7 @@
 """`list`, `approve --step` and `--full`, `set image`, `retry`, `releases`, `release stop`."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 from click.testing import CliRunner
@@ -90,6 +90,48 @@ async def test_approving_another_step(capsys: pytest.CaptureFixture[str]) -> Non
         _, code = await user.run(edit.approve, "llm", None, True)
         assert code == 0
         await story.healthy(V2)
+
+
+class DelayedWriter(Client):
+    """A client whose next patch waits for something else to happen first."""
+
+    def __init__(self, client: Client, before: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(client.transport)
+        self._before: Callable[[], Awaitable[None]] | None = before
+
+    async def patch(self, *args: Json, **kwargs: Json) -> Json:
+        before, self._before = self._before, None
+        if before is not None:
+            await before()
+        return await super().patch(*args, **kwargs)
+
+
+async def test_an_approval_does_not_reach_the_step_after_the_one_that_was_looked_at(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with new_cluster() as cluster:
+        story, user = releases.Story(cluster), Story(cluster, capsys)
+        await story.begin(plan=releases.rollout(blue_green=True))
+        await story.change(V2)
+        await story.at(1)
+
+        async def another_person_is_faster() -> None:
+            await story.approve()
+            await story.at(2)
+
+        user.client = DelayedWriter(cluster.client, another_person_is_faster)
+        _, code = await user.run(edit.approve, "llm")
+        assert (code, "Rollout llm has gone on meanwhile, to step 2 (StepPaused)" in user.complaint) == (REFUSED, True)
+        await story.at(2)
+
+        async def status_is_written() -> None:
+            note = {"metadata": {"annotations": {"note": "changes the version, not the step"}}}
+            await cluster.client.patch(ROLLOUTS, "llm", NAMESPACE, note)
+
+        user.client = DelayedWriter(cluster.client, status_is_written)
+        _, code = await user.run(edit.approve, "llm")
+        assert code == 0
+        await story.at(3)
 
 
 async def test_set_image_notes_why(story: Callable[..., Json]) -> None:

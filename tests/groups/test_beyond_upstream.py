@@ -31,6 +31,7 @@ from kohort.kube.resources import (
 )
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.scale_down import DRAIN_ON_SCALE_DOWN, SPARE_SECONDS
 from kohort.testing.faults import Faults
 from kohort.testing.request_matching import writes
 
@@ -186,6 +187,38 @@ async def test_f9_a_group_that_fails_again_and_again_is_recreated_ever_more_slow
             await world.pause()
         assert pauses[0] < 5
         assert pauses[1] < pauses[2] < pauses[3] <= 300
+
+
+async def test_pods_of_a_group_that_fail_together_are_one_failure() -> None:
+    """A lost peer ends every member of a collective at the same moment."""
+    async with bare(sample().replicas(1).size(8)) as world:
+        clock, pauses = asyncio.get_running_loop().time, []
+        for _ in range(2):
+            await world.make_workers(0)
+            begin = clock()
+            await asyncio.gather(*(restart(world, f"{NAME}-0-{number}", 1) for number in range(1, 8)))
+            await world.cluster.until(lambda: world.deleting(0))
+            pauses.append(clock() - begin)
+            await world.remove(f"{NAME}-0")
+            await world.make_leader(0)
+            await world.pause()
+        assert pauses[0] < 5
+        assert pauses[1] < 15, "the pause after one failure, not after seven"
+        assert len([one for one in world.events if "Normal RecreateGroup" in one]) == 2
+
+
+async def test_a_second_scale_down_has_the_whole_time_to_drain() -> None:
+    """A set that drains for 100 s, with nothing that says when it is done: groups go after that, and a spare time."""
+    async with bare(sample().replicas(4).annotations({DRAIN_ON_SCALE_DOWN: "100"})) as world:
+        await world.ready(0, 1, 2, 3)
+        for replicas in (3, 2):
+            body = {"spec": {"replicas": replicas}}
+            await world.cluster.client.patch(LEADER_WORKER_SETS, NAME, NAMESPACE, body, subresource="scale")
+            await world.pause()
+            await asyncio.sleep(100)
+            assert world.replicas == 4
+        await asyncio.sleep(2 * SPARE_SECONDS)
+        assert world.replicas == 2
 
 
 async def test_f11_percentages_that_scaling_made_nothing_of_do_not_stall_a_roll() -> None:

@@ -96,8 +96,9 @@ from kohort.rules.restart_backoff import RestartBackoff
 _NAME_TAKEN: Final = 15.0
 """Seconds after which a name that was taken is tried again."""
 _RECOVERY_LOOK: Final = 1.0
-_GATE_LOOK: Final = 1.0
 """Seconds between two looks at a leader whose engine recovers: it may fail, too."""
+_GATE_LOOK: Final = 1.0
+"""Seconds between two looks at a pod that waits behind a scheduling gate."""
 _SAME_MOMENT: Final = 2.0
 """Seconds by which two computed ends of the same back-off may differ."""
 
@@ -336,21 +337,26 @@ class PodController:
         leader = self._leader_of(pod)
         if leader is None or leader.metadata.uid in self._recreating:
             return None
-        if group_set.template.restart_budget is None:
+        self._recreating.add(leader.metadata.uid)
+        try:
+            if group_set.template.restart_budget is not None:
+                return await self._recreate_within_budget(group_set, pod, leader, cause, counts)
             await self._delete_leader(group_set, pod, leader, cause)
             self._was_recreated(leader)
             return None
+        finally:
+            self._recreating.discard(leader.metadata.uid)
+
+    async def _recreate_within_budget(
+        self, group_set: LeaderWorkerSet, pod: Pod, leader: Pod, cause: RestartCause, counts: bool
+    ) -> Requeue | None:
         with self._slots.take(pod.metadata.namespace) as has_slot:
             if not has_slot and cause is not RestartCause.POD_DELETED:
                 return Requeue(after=failure_slots.WAIT)
-            self._recreating.add(leader.metadata.uid)
-            try:
-                wait = await self._spend_budget(group_set, pod, leader, cause, counts, evidence=has_slot)
-                if wait is not None:
-                    return Requeue(after=wait) if wait else None
-                await self._delete_leader(group_set, pod, leader, cause)
-            finally:
-                self._recreating.discard(leader.metadata.uid)
+            wait = await self._spend_budget(group_set, pod, leader, cause, counts, evidence=has_slot)
+            if wait is not None:
+                return Requeue(after=wait) if wait else None
+            await self._delete_leader(group_set, pod, leader, cause)
         self._was_recreated(leader)
         return None
 

@@ -5,6 +5,7 @@ It keeps revisions, the leader StatefulSet, the shared Service, the status and t
 
 import contextlib
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -69,6 +70,13 @@ class AppliedLeaderSet(msgspec.Struct, frozen=True):
     generation: int
 
 
+class _ScaleDown(NamedTuple):
+    """A scale down whose groups drain. Scaling down further begins a new one: its groups get the whole time."""
+
+    wanted: int
+    since: float
+
+
 class SetController:
     def __init__(self, manager: Manager, cache: GroupCache, problems: GroupProblems, metrics: GroupMetrics) -> None:
         self.client = manager.client
@@ -81,7 +89,7 @@ class SetController:
         self.worker_claims = WorkerClaims(manager.client, cache, self.recorder)
         self.resizes = GroupResizes(manager.client, cache, self.recorder, metrics.resizes)
         self._applied: dict[Key, AppliedLeaderSet] = {}
-        self._scaled_down_at: dict[Key, float] = {}
+        self._scale_downs: dict[Key, _ScaleDown] = {}
         """When this process first saw that groups of a set shall go and are drained."""
         self.controller = manager.controller("leaderworkerset", self.reconcile, workers=8, max_delay=30)
         self.controller.watches(cache.sets)
@@ -118,7 +126,7 @@ class SetController:
         observed = msgspec.structs.replace(observed, resize=self.resizes.plan(observed))
         waits = await self._perform(plan_set(observed), observed)
         await self.node_records.record(group_set, observed.states)
-        if key in self._scaled_down_at:
+        if key in self._scale_downs:
             waits.append(SPARE_SECONDS)
         soonest = min((wait for wait in waits if wait), default=0.0)
         return Requeue(after=soonest) if soonest else None
@@ -136,10 +144,12 @@ class SetController:
         sized_for, wanted = parse_index(noted), group_set.replicas
         annotations = group_set.metadata.annotations
         if sized_for is None or wanted >= sized_for or not seconds_to_drain(annotations):
-            self._scaled_down_at.pop(key, None)
+            self._scale_downs.pop(key, None)
             return group_set
-        waited = clock.seconds() - self._scaled_down_at.setdefault(key, clock.seconds())
-        kept = kept_groups(annotations, wanted, sized_for, waited)
+        known = self._scale_downs.get(key)
+        if known is None or known.wanted != wanted:
+            known = self._scale_downs[key] = _ScaleDown(wanted, clock.seconds())
+        kept = kept_groups(annotations, wanted, sized_for, clock.seconds() - known.since)
         return (
             group_set
             if kept == wanted
@@ -147,7 +157,7 @@ class SetController:
         )
 
     def _forget(self, key: Key) -> None:
-        self._scaled_down_at.pop(key, None)
+        self._scale_downs.pop(key, None)
         self.worker_claims.forget(key)
         self.resizes.forget(key)
         self.node_records.forget(key)

@@ -1,6 +1,7 @@
 """`undo`, `pause`, `resume`, `approve`, `retry`, `abort`, `restart`."""
 
 import contextlib
+from typing import Final
 
 import msgspec
 
@@ -8,6 +9,7 @@ from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.output_formats import show
 from kohort.cli.actions.snapshot_reader import WORKLOADS
 from kohort.cli.connection import Refusal
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection import allowed_commands, history, roll_pause
 from kohort.inspection.advice import Verb
 from kohort.inspection.messages import listed_groups
@@ -18,17 +20,19 @@ from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import DEPLOYMENT, Workload
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
-from kohort.kube.errors import Forbidden, Invalid, NotFound
+from kohort.kube.errors import Conflict, Forbidden, Invalid, NotFound
+from kohort.kube.merge_patch import locked
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUT_HISTORIES, ROLLOUTS, Resource
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.messages import ReleaseOutcome
-from kohort.rollouts.rollout_types import Rollout
+from kohort.rollouts.rollout_types import Progress, Rollout
 from kohort.rules import group_labels
 from kohort.rules.group_labels import RESTARTS_COUNTED_SINCE
 from kohort.rules.recorded_restarts import counted_since
-from kohort.rules.rollout_labels import READY, ROLLOUT_ID, ROLLOUT_NAME
+from kohort.rules.rollout_labels import PAUSED, READY, ROLLOUT_ID, ROLLOUT_NAME
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+_ATTEMPTS: Final = 10
 
 
 def resource_of(subject: Subject) -> Resource:
@@ -138,10 +142,31 @@ def _after_pause(found: Subject) -> str:
 
 
 async def _patch_progress(client: Client, rollout: Rollout, fields: JsonObject) -> None:
+    """Only at the step that was looked at: it may have ended since, and another one have begun."""
+    name, namespace, newest = rollout.metadata.name, rollout.metadata.namespace, rollout
     field = "canaryStatus" if rollout.status.canary_status is not None else "blueGreenStatus"
-    metadata = rollout.metadata
-    body: JsonObject = {"status": {field: fields}}
-    await client.patch(ROLLOUTS, metadata.name, metadata.namespace, body, subresource="status")
+    for _ in range(_ATTEMPTS):
+        body = locked({"status": {field: fields}}, newest.metadata.resource_version)
+        try:
+            await client.patch(ROLLOUTS, name, namespace, body, subresource="status")
+            return
+        except Conflict:
+            newest = await client.get(ROLLOUTS, name, namespace, type=Rollout)
+        if _position(newest) != _position(rollout):
+            raise Refusal(f"Rollout {name} has gone on meanwhile, to {_step_text(newest)}; look at it, and try again")
+    raise Refusal(f"Rollout {name} changed {_ATTEMPTS} times while it was written; try again")
+
+
+def _position(rollout: Rollout) -> tuple[str, int, bool, str]:
+    """What a person decides by. A step that waits for nobody may go from one state to the next."""
+    progress = rollout.status.progress or Progress()
+    paused = progress.current_step_state == PAUSED
+    return progress.revision, progress.current_step_index, paused, progress.finalising_step
+
+
+def _step_text(rollout: Rollout) -> str:
+    status = rollout.status
+    return f"step {status.current_step_index} ({status.current_step_state})" if status.progress else status.phase
 
 
 async def retry(client: Client, namespace: str, name: str) -> int:
@@ -268,18 +293,27 @@ async def restart(client: Client, namespace: str, name: str, group: int | None) 
         raise Refusal(f"LeaderWorkerSet {name} has no group {group}; there are: {there}")
     metadata = leader.metadata
     if found.group_set.template.restart_budget is not None:
-        await client.patch(LEADER_WORKER_SETS, found.name, namespace, _reset_restart_count(found, group))
+        await _reset_restart_count(client, found.group_set, group)
     await client.delete(PODS, metadata.name, namespace, propagation="Foreground", uid=metadata.uid)
     show([f"group {group} of {name} is recreated"])
     return 0
 
 
-def _reset_restart_count(found: Snapshot, group: int) -> JsonObject:
+async def _reset_restart_count(client: Client, group_set: LeaderWorkerSet, group: int) -> None:
     """Restarts of the group before now do not count against its budget any more."""
-    known = counted_since(found.metadata.annotations)
-    groups = {index: time for index, time in known.items() if index.isdecimal() and int(index) < found.replicas}
-    groups[str(group)] = clock.micro_timestamp()
-    return {"metadata": {"annotations": {RESTARTS_COUNTED_SINCE: msgspec.json.encode(groups).decode()}}}
+    metadata, now = group_set.metadata, clock.micro_timestamp()
+    for _ in range(_ATTEMPTS):
+        known = counted_since(metadata.annotations)
+        groups = {index: time for index, time in known.items() if index.isdecimal() and int(index) < group_set.replicas}
+        text = msgspec.json.encode({**groups, str(group): now}).decode()
+        body = locked({"metadata": {"annotations": {RESTARTS_COUNTED_SINCE: text}}}, metadata.resource_version)
+        try:
+            await client.patch(LEADER_WORKER_SETS, metadata.name, metadata.namespace, body)
+            return
+        except Conflict:
+            newest = await client.get(LEADER_WORKER_SETS, metadata.name, metadata.namespace, type=LeaderWorkerSet)
+            metadata = newest.metadata
+    raise Refusal(f"LeaderWorkerSet {metadata.name} changed {_ATTEMPTS} times while it was written; try again")
 
 
 def _restarting(found: Subject) -> JsonObject:

@@ -226,9 +226,9 @@ class GroupResizes:
         if not any(isinstance(action, CheckGroup) for action in plan.actions):
             self._failures.pop(seen.key, None)
         for action in plan.actions:
-            leader = self._cache.leaders(seen.key).get(action.index)
-            if leader is None:
-                continue
+            leader, planned = self._cache.leaders(seen.key).get(action.index), seen.leaders.get(action.index)
+            if leader is None or planned is None or leader.metadata.uid != planned.metadata.uid:
+                continue  # deleted or recreated since the plan was made
             match action:
                 case CheckGroup():
                     waits.append(await self._check(seen, leader))
@@ -283,7 +283,7 @@ class GroupResizes:
                 return failure
             return 0.0
 
-        for some in _leader_alone([chosen[name] for name in names], leader):
+        for some in _leader_alone([chosen[name] for name in names if name in chosen], leader):
             for result in await asyncio.gather(*map(send, some)):
                 if isinstance(result, PreflightFailure) and record is not None:
                     message = f"{result.pod}: {result.detail}"
@@ -312,9 +312,8 @@ class GroupResizes:
                 return _TRY_AGAIN
             return 0.0
 
-        waits = [
-            wait for some in in_batches(names) for wait in await asyncio.gather(*(send(chosen[one]) for one in some))
-        ]
+        present = [chosen[name] for name in names if name in chosen]
+        waits = [wait for some in in_batches(present) for wait in await asyncio.gather(*map(send, some))]
         return max(waits, default=0.0)
 
     async def _expect_restarts(self, pod: Pod, amounts: StatedAmounts) -> Pod:
