@@ -105,9 +105,9 @@ class DataPlane:
         self.routes.on_change(self._spec_changed)
         self.gateways.on_change(self._spec_changed)
         routes = self.manager.controller("gateway-routes", self.reconcile_route).watches(self.routes)
-        routes.watches(self.gateways, lambda _: self._all_routes())
+        routes.watches(self.gateways, lambda _: self._all_routes(), when=_spec_differs)
         gateways = self.manager.controller("gateway-gateways", self.reconcile_gateway).watches(self.gateways)
-        gateways.watches(self.routes, lambda _: self._all_gateways())
+        gateways.watches(self.routes, lambda _: self._all_gateways(), when=_spec_differs)
         self._gateway_controller, self._route_controller = gateways, routes
 
         async def reconcile_class(key: Key) -> Requeue | None:
@@ -317,13 +317,19 @@ class DataPlane:
 
         if self.request_metrics is None:
             self.request_metrics = RequestMetrics(self.manager.metrics.registry)
-        self._backends = Backends(services, slices, pods, self._endpoints_changed)
+        if self._backends is None:
+            self._backends = Backends(services, slices, pods, self._endpoints_changed)
         proxy = Proxy(self._backends, dial=self._dial, metrics=self.request_metrics, settings=self._settings())
-        await self._listen(proxy, port)
-        self._gateway_ports = GatewayPorts(proxy)
-        self._metrics_server = MetricsServer(self.manager.metrics.render)
-        await self._metrics_server.open(self.host)
-        await self._metrics_server.publish(self.client)
+        metrics_server = MetricsServer(self.manager.metrics.render)
+        try:
+            await self._listen(proxy, port)
+            await metrics_server.open(self.host)
+            await metrics_server.publish(self.client)
+        except BaseException:
+            await metrics_server.close()
+            await proxy.close()
+            raise
+        self._gateway_ports, self._metrics_server = GatewayPorts(proxy), metrics_server
         _log.info("gateway serves Ingresses and HTTPRoutes", address=f"http://{self.host}:{proxy.port}")
         return proxy
 
@@ -336,7 +342,7 @@ class DataPlane:
             self._rebuild_soon()
 
     def _spec_changed(self, old: HTTPRoute | Gateway | None, new: HTTPRoute | Gateway | None) -> None:
-        if old is None or new is None or old.spec != new.spec:
+        if _spec_differs(old, new):
             self._rebuild_soon()
 
     def _rebuild_soon(self) -> None:
@@ -420,3 +426,8 @@ class DataPlane:
         for service in self.request_metrics.services():
             if service.name and service not in named and self._backends.pods_of(service) is None:
                 self.request_metrics.retain(service, None)
+
+
+def _spec_differs(old: HTTPRoute | Gateway | None, new: HTTPRoute | Gateway | None) -> bool:
+    """Not for a status: those are written here, and nothing follows from them."""
+    return old is None or new is None or old.spec != new.spec
