@@ -29,6 +29,7 @@ VERSION: Final = "v1beta1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 PATH: Final = f"/apis/{API_VERSION}"
 SIMULATED_WINDOW: Final = 15.0
+_NODES_AT_ONCE: Final = 16
 _NODE_SECONDS: Final = 2.0
 _LARGEST_SUMMARY: Final = 16 * 1024 * 1024
 _VERBS: Final = ["get", "list"]
@@ -108,8 +109,7 @@ class ResourceMetrics:
 
     async def _node_metrics(self, selector: "_Selector") -> list[JsonObject]:
         nodes = [one for one in self._reader.list("nodes") if selector.matches(one["metadata"])]
-        pods = [*self._reader.list("pods")]
-        usages = await asyncio.gather(*(self._usage(node, pods) for node in nodes))
+        usages = await self._usages(nodes, self._reader.list("pods"))
         return [
             {
                 "metadata": _metadata(node["metadata"]),
@@ -125,7 +125,7 @@ class ResourceMetrics:
         chosen = [one for one in self._reader.list("pods", namespace) if selector.matches(one["metadata"])]
         names = {(one.get("spec") or {}).get("nodeName") or "" for one in chosen} - {""}
         nodes = [node for name in sorted(names) if (node := self._reader.get("nodes", "", name)) is not None]
-        usages = await asyncio.gather(*(self._usage(node, chosen) for node in nodes))
+        usages = await self._usages(nodes, chosen)
         found = {key: containers for usage in usages for key, containers in usage.containers.items()}
         return [
             _pod(one["metadata"], containers)
@@ -133,16 +133,27 @@ class ResourceMetrics:
             if (containers := found.get((one["metadata"]["namespace"], one["metadata"]["name"])))
         ]
 
-    async def _usage(self, node: JsonObject, pods: list[JsonObject]) -> NodeUsage:
+    async def _usages(self, nodes: Iterable[JsonObject], pods: Iterable[JsonObject]) -> list[NodeUsage]:
+        """One for each node, whose pods are among these."""
+        by_node: dict[str, list[JsonObject]] = {}
+        for pod in pods:
+            by_node.setdefault((pod.get("spec") or {}).get("nodeName") or "", []).append(pod)
+        asked_at_once = asyncio.Semaphore(_NODES_AT_ONCE)
+        return await asyncio.gather(
+            *(self._usage(node, by_node.get(node["metadata"]["name"], []), asked_at_once) for node in nodes)
+        )
+
+    async def _usage(self, node: JsonObject, pods: list[JsonObject], asked_at_once: asyncio.Semaphore) -> NodeUsage:
+        """`pods` are those of the node."""
         if not _is_ready(node):
             return NodeUsage()
         name = node["metadata"]["name"]
         if (node["metadata"].get("labels") or {}).get(SIMULATED) == "true":
-            return simulated_usage([one for one in pods if (one.get("spec") or {}).get("nodeName") == name])
+            return simulated_usage(pods)
         if self._nodes is None:
             return NodeUsage()
         try:
-            async with asyncio.timeout(_NODE_SECONDS):
+            async with asked_at_once, asyncio.timeout(_NODE_SECONDS):
                 host, port = address_of(node)
                 response = await self._nodes.get(NodeLocation(name, host, port, "/stats/summary"))
                 return measured_usage(msgspec.json.decode(await response.whole_body(_LARGEST_SUMMARY)))
