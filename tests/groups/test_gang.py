@@ -6,7 +6,7 @@ from tests.groups.test_pod_mutation import leader, worker
 
 from kohort.groups import leaderworkerset
 from kohort.groups.gang import VOLCANO_POD_GROUPS, group_requests
-from kohort.groups.native_gang import Native
+from kohort.groups.native_gang import KubernetesPodGroups
 from kohort.groups.pod_mutation import mutated
 from kohort.groups.revisions import Revision
 from kohort.kube.resources import PODS
@@ -55,7 +55,7 @@ def test_a_limit_alone_is_the_request() -> None:
 
 def native(subject: object) -> tuple[int, JsonObject]:
     view = subject.as_view(leaderworkerset.LeaderWorkerSet)  # type: ignore[attr-defined]
-    group = Native().pod_group(view, LEADER)
+    group = KubernetesPodGroups().pod_group(view, LEADER)
     return group["spec"]["schedulingPolicy"]["gang"]["minCount"], group
 
 
@@ -79,7 +79,7 @@ def test_where_workers_wait_for_their_leader_it_may_come_alone() -> None:
 
 def test_kubernetes_own_workload_goes_with_its_revision() -> None:
     view = lws("llm", "ns").size(4).as_view(leaderworkerset.LeaderWorkerSet)
-    ((resource, workload),) = Native().shared(view, REVISION)
+    ((resource, workload),) = KubernetesPodGroups().shared(view, REVISION)
     assert resource.qualified == "workloads.scheduling.k8s.io"
     assert workload["metadata"]["name"] == "llm-abc"
     (owner,) = workload["metadata"]["ownerReferences"]
@@ -92,7 +92,7 @@ def test_kubernetes_own_workload_goes_with_its_revision() -> None:
 
 def test_pods_join_by_a_field() -> None:
     for subject in (leader("test-0"), worker("test-0-1")):
-        found = mutated(subject, "default", gang=Native())
+        found = mutated(subject, "default", gang=KubernetesPodGroups())
         assert found["spec"]["schedulingGroup"] == {"podGroupName": "test-0-1"}
         assert group_labels.POD_GROUP not in found["metadata"]["annotations"]
 

@@ -8,7 +8,7 @@ from tests.inspection.scenes import group_set, member, scene
 from kohort.groups.resize.preflight import PreflightFailure, PreflightRefusal
 from kohort.inspection.forecast import Forecast, forecast, forecast_lines
 from kohort.inspection.messages import resize_forecast_lines
-from kohort.inspection.resize_forecast import GroupReason, Preflight, Way
+from kohort.inspection.resize_forecast import GroupReason, Preflight, ResizeMethod
 from kohort.objects.core import Pod
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.rollout_types import Rollout
@@ -49,7 +49,7 @@ def foresee(
     return forecast(snapshot, group_set(after), preflight=Preflight(failures or {}))
 
 
-def ways(found: Forecast) -> dict[int, tuple[Way, object]]:
+def ways(found: Forecast) -> dict[int, tuple[ResizeMethod, object]]:
     assert found.resources is not None
     return {one.group: (one.way, one.reason) for one in found.resources.groups}
 
@@ -113,7 +113,7 @@ def test_a_release_in_place_makes_no_canary() -> None:
     snapshot = scene(3, 2, built=before, pods=pods_of(before), rollout=msgspec.convert(document, Rollout))
     found = forecast(snapshot, group_set(after))
     assert (found.action, found.extra_groups, found.extra_pods) == ("resize", 0, 0)
-    assert ways(found) == dict.fromkeys((2, 1, 0), (Way.IN_PLACE, None))
+    assert ways(found) == dict.fromkeys((2, 1, 0), (ResizeMethod.IN_PLACE, None))
     assert "Rollout llm would release it in 2 steps, in place: no canary set is made" in "\n".join(
         forecast_lines(found)
     )
@@ -126,7 +126,7 @@ def test_all_groups_in_place_from_the_highest_down() -> None:
     found = foresee(subject(BURSTABLE, OR_RECREATE), subject(MORE, OR_RECREATE))
     assert (found.action, found.recreated, found.fewest_serving) == ("resize", (), 3)
     assert [step.resized for step in found.steps] == [(2,), (1,), (0,)]
-    assert ways(found) == dict.fromkeys((2, 1, 0), (Way.IN_PLACE, None))
+    assert ways(found) == dict.fromkeys((2, 1, 0), (ResizeMethod.IN_PLACE, None))
     assert found.extra_requests == {"cpu": "6"}
     assert lines(found) == ["In place: groups 2, 1, 0; 1 at a time (maxUnavailable), without a restart."]
 
@@ -148,9 +148,9 @@ def test_a_group_that_can_never_follow_is_recreated() -> None:
     found = foresee(subject(BURSTABLE, OR_RECREATE), subject(MORE, OR_RECREATE), {1: FAILURE})
     assert (found.action, found.recreated) == ("roll", (1,))
     assert ways(found) == {
-        2: (Way.IN_PLACE, None),
-        1: (Way.RECREATE, PreflightRefusal.INFEASIBLE),
-        0: (Way.IN_PLACE, None),
+        2: (ResizeMethod.IN_PLACE, None),
+        1: (ResizeMethod.RECREATE, PreflightRefusal.INFEASIBLE),
+        0: (ResizeMethod.IN_PLACE, None),
     }
     assert any("llm-1-1 can never fit its node: 40 cpu requested" in line for line in lines(found))
 
@@ -159,9 +159,9 @@ def test_the_set_stops_at_a_group_that_may_only_follow_in_place() -> None:
     found = foresee(subject(BURSTABLE, ONLY), subject(MORE, ONLY), {1: FAILURE})
     assert (found.action, found.recreated) == ("resize", ())
     assert ways(found) == {
-        2: (Way.IN_PLACE, None),
-        1: (Way.REFUSED, PreflightRefusal.INFEASIBLE),
-        0: (Way.REFUSED, GroupReason.NOT_REACHED),
+        2: (ResizeMethod.IN_PLACE, None),
+        1: (ResizeMethod.REFUSED, PreflightRefusal.INFEASIBLE),
+        0: (ResizeMethod.REFUSED, GroupReason.NOT_REACHED),
     }
     assert "Refused: group 0 (the set stops before it)." in lines(found)
 
@@ -171,14 +171,14 @@ def test_a_group_waits_for_its_quota_and_those_behind_it_too() -> None:
         PreflightRefusal.QUOTA_EXCEEDED, "llm-1", "quota team: 2 more requests.cpu, 9 of 10 used"
     )
     found = foresee(subject(BURSTABLE, OR_RECREATE), subject(MORE, OR_RECREATE), {1: failure, 0: failure})
-    assert ways(found)[1] == (Way.REFUSED, PreflightRefusal.QUOTA_EXCEEDED)
+    assert ways(found)[1] == (ResizeMethod.REFUSED, PreflightRefusal.QUOTA_EXCEEDED)
     assert found.recreated == ()
 
 
 def test_amounts_that_someone_else_set_are_left_alone() -> None:
     other = {"requests": {"cpu": "7", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
     found = foresee(subject(BURSTABLE, OR_RECREATE), subject(MORE, OR_RECREATE), llm_1_1=other)
-    assert ways(found)[1] == (Way.REFUSED, GroupReason.CONFLICT)
+    assert ways(found)[1] == (ResizeMethod.REFUSED, GroupReason.CONFLICT)
     assert found.recreated == ()
     assert any("llm-1-1: containers[main].resources.requests.cpu differs" in line for line in lines(found))
 
@@ -187,7 +187,7 @@ def test_amounts_that_someone_else_set_are_left_alone() -> None:
 def test_what_cannot_be_in_place_is_an_ordinary_roll(policy: str) -> None:
     found = foresee(subject(BURSTABLE, policy), subject(GUARANTEED, policy))
     assert (found.action, found.recreated) == ("roll", (2, 1, 0))
-    assert ways(found) == dict.fromkeys((2, 1, 0), (Way.RECREATE, RecreateReason.QOS_CHANGED))
+    assert ways(found) == dict.fromkeys((2, 1, 0), (ResizeMethod.RECREATE, RecreateReason.QOS_CHANGED))
 
 
 def test_an_init_container_that_has_ended_is_named_with_its_field() -> None:

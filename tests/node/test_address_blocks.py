@@ -21,7 +21,7 @@ needs_rights = pytest.mark.skipif(os.geteuid() != 0, reason="the right to add ad
 def seed() -> str:
     """The name of a node whose first choice is free: other clusters may run on this machine, or have left routes."""
     found, seeds = address_blocks.in_use(), (f"node {number} of {os.getpid()}" for number in range(100))
-    return next(seed for seed in seeds if not found.hinders(ASSIGNED_POOL.first_choice(seed)))
+    return next(seed for seed in seeds if not found.reserves(ASSIGNED_POOL.first_choice(seed)))
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ LOOPBACK_BLOCK = IPv4Network("127.32.16.0/20")
     ],
 )
 def test_routes_rules_and_tables_reserve_a_block(block: IPv4Network, found: InUse, own: str, hindered: bool) -> None:
-    assert found.hinders(block, {int(IPv4Address(own))} if own else ()) is hindered
+    assert found.reserves(block, {int(IPv4Address(own))} if own else ()) is hindered
 
 
 def test_two_nodes_have_two_blocks_though_they_want_the_same(locks: Path, tmp_path: Path, seed: str) -> None:

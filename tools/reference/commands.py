@@ -19,7 +19,7 @@ from kohort.inspection.history import Entry
 from kohort.inspection.pod_resources import PodAmounts, PodResources
 from kohort.inspection.progress import Progress
 from kohort.inspection.release import Release
-from kohort.inspection.resize_forecast import GroupWay, ResizeForecast, RoomShortage
+from kohort.inspection.resize_forecast import GroupResizeForecast, ResizeForecast, RoomShortage
 from kohort.inspection.resize_progress import ResizeCounts, ResizeProgress
 from kohort.inspection.roll_cost import RollCost
 from kohort.inspection.rollout_plan import PlannedStep, RolloutForecast
@@ -50,7 +50,7 @@ OUTPUTS: Final = (
     ("kohort plan: each of steps", Step),
     ("kohort plan: room", Room),
     ("kohort plan: resources", ResizeForecast),
-    ("kohort plan: each of the groups of resources", GroupWay),
+    ("kohort plan: each of the groups of resources", GroupResizeForecast),
     ("kohort plan: each of waitsFor", RoomShortage),
     ("kohort plan: for each Rollout", RolloutForecast),
     ("kohort plan: each of a Rollout's steps", PlannedStep),

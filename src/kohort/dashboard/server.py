@@ -413,7 +413,7 @@ class Dashboard:
         user = session.caller.user.name or "a user without a name"
         message = f"{user} ran {done.command} on the dashboard"
         self._recorder.event(about, "Normal", f"Dashboard{verb.capitalize()}", message, action=verb.capitalize())
-        _log.warning("action", user=user, command=done.command)
+        _log.warning("dashboard action", user=user, command=done.command)
         if not _wants_page(request):
             body = {"command": done.command, "message": done.words}
             return web.Response(body=msgspec.json.encode(body), content_type="application/json")

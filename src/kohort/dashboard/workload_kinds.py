@@ -5,7 +5,7 @@
 | LeaderWorkerSet | all |
 | Deployment, StatefulSet | those that a Rollout names |
 
-A workload is filed under what a person types for it: `llm` for a set, `deployment/web` for others. A name of an object
+The key of a workload is its name on the command line: `llm` for a set, `deployment/web` for others. A name of an object
 has no slash, so these cannot be taken for each other.
 """
 

@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from kohort.groups.gang import GangProvider, Volcano
-from kohort.groups.native_gang import Native
+from kohort.groups.native_gang import KubernetesPodGroups
 
-PROVIDERS: Final[Mapping[str, Callable[[], GangProvider]]] = {Volcano.name: Volcano, Native.name: Native}
+PROVIDERS: Final[Mapping[str, Callable[[], GangProvider]]] = {
+    Volcano.name: Volcano,
+    KubernetesPodGroups.name: KubernetesPodGroups,
+}
 
 
 def provider_named(name: str) -> GangProvider | None:

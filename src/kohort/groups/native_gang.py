@@ -27,7 +27,7 @@ WORKLOADS: Final = Resource("scheduling.k8s.io", "v1alpha2", "workloads", "Workl
 _TEMPLATE: Final = "group"
 
 
-class Native:
+class KubernetesPodGroups:
     name = "kubernetes"
     resource = POD_GROUPS
     needs = (

@@ -71,6 +71,7 @@ from kohort.groups.restart_decision import (
     RestartCause,
     RestartDecision,
     decide_restart,
+    restart_policy,
 )
 from kohort.groups.waiting_reason import REFUSALS, WaitingReason
 from kohort.kube import clock
@@ -640,17 +641,6 @@ class PodController:
             raise LookupError(f"node {node} has no label {topology}, which the set's exclusive topology needs")
         value: str = labels[topology]
         return value
-
-
-def restart_policy(group_set: LeaderWorkerSet) -> str:
-    """The policy, with the annotation that preceded the value RecreateGroupAfterStart."""
-    policy = group_set.template.restart_policy
-    if (
-        policy == group_labels.RECREATE_ON_RESTART
-        and group_labels.RECREATE_AFTER_START in group_set.metadata.annotations
-    ):
-        return group_labels.RECREATE_WHEN_STARTED
-    return policy
 
 
 def pod_facts(pod: Pod) -> PodFacts:

@@ -30,8 +30,20 @@ from enum import Enum
 import msgspec
 
 from kohort.groups.engine_recovery import EngineRecovery, RecoveryDecision, decide_recovery
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.kube.resources import Key
 from kohort.rules import group_labels
+
+
+def restart_policy(group_set: LeaderWorkerSet) -> str:
+    """The policy, with the annotation that preceded the value RecreateGroupAfterStart."""
+    policy = group_set.template.restart_policy
+    if (
+        policy == group_labels.RECREATE_ON_RESTART
+        and group_labels.RECREATE_AFTER_START in group_set.metadata.annotations
+    ):
+        return group_labels.RECREATE_WHEN_STARTED
+    return policy
 
 
 class PodFacts(msgspec.Struct, frozen=True):

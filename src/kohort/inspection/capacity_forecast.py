@@ -26,7 +26,7 @@ from kohort.cluster.scheduler.messages import counted_reasons
 from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
 from kohort.cluster.scheduler.rejection import NodeRejection, PodRejection
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.inspection.future_pods import Newcomers, Unit, newcomers
+from kohort.inspection.future_pods import PlannedGroup, Unit, planned_group
 from kohort.inspection.readable_amounts import amount_text
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Node, Pod
@@ -67,7 +67,7 @@ class Room(msgspec.Struct, frozen=True, rename="camel"):
     """Why they find none, in words."""
 
 
-class _Board:
+class _SimulatedCluster:
     """The cluster, changed as the steps go."""
 
     def __init__(self, nodes: Sequence[Node], pods: Iterable[Pod]) -> None:
@@ -79,7 +79,7 @@ class _Board:
                 self.state.add_pod(PodInfo(pod), pod.spec.node_name)
         self.open = [info for info in self.state.schedulable if info.node is not None and info.node.ready]
 
-    def settle(self, group: Newcomers) -> list[Pod]:
+    def settle(self, group: PlannedGroup) -> list[Pod]:
         """Place a group; those of its pods that find no node, if not all do."""
 
         def units(nodes: Sequence[NodeInfo]) -> None:
@@ -139,7 +139,7 @@ class _Board:
         nodes = [node for node in self.open if all(label in node.labels for label in topologies)]
         return {node.name: rejection for node in nodes if (rejection := prepared.rejection(node)) is not None}
 
-    def usable(self, groups: Sequence[Newcomers]) -> list[Node]:
+    def usable(self, groups: Sequence[PlannedGroup]) -> list[Node]:
         """Nodes that would take one of the pods if they were empty."""
         wanted = {
             (tuple(pod.spec.node_selector.items()), tuple(pod.spec.tolerations)): (pod, group.topologies)
@@ -169,8 +169,8 @@ def room_for(
     steps: Sequence[Move], after: LeaderWorkerSet, before: Snapshot | None, nodes: Sequence[Node], pods: Sequence[Pod]
 ) -> Room:
     """`pods` are all pods of the cluster, those of the set included."""
-    board = _Board(nodes, pods)
-    coming = {index: newcomers(after, index) for step in steps for index in (*step.recreated, *step.created)}
+    board = _SimulatedCluster(nodes, pods)
+    coming = {index: planned_group(after, index) for step in steps for index in (*step.recreated, *step.created)}
     usable = board.usable(list(coming.values()))
     asked = {name for pod in next(iter(coming.values())).pods for name in requests(pod)}
     room = Room(len(usable), written_of(_free(usable, pods, asked)), True)
@@ -180,7 +180,7 @@ def room_for(
     for number, step in enumerate(steps, 1):
         for index in (*step.removed, *step.recreated):
             board.leave(standing.pop(index, ()))
-        homeless: list[tuple[Newcomers, Pod]] = []
+        homeless: list[tuple[PlannedGroup, Pod]] = []
         for index in (*step.recreated, *step.created):
             homeless += [(coming[index], pod) for pod in board.settle(coming[index])]
             standing[index] = {pod.metadata.uid for pod in coming[index].pods}
@@ -206,7 +206,7 @@ def _sum(many: Iterable[Amounts], name: str) -> Quantity:
     return total
 
 
-def _why(board: _Board, homeless: Sequence[tuple[Newcomers, Pod]]) -> tuple[tuple[str, ...], str]:
+def _why(board: _SimulatedCluster, homeless: Sequence[tuple[PlannedGroup, Pod]]) -> tuple[tuple[str, ...], str]:
     """Resources that no node has enough of, and the reason in words: labels that are missing first, because a table of
     free cpus does not show them."""
     if unlabelled := list(dict.fromkeys(text for group, pod in homeless for text in _unlabelled(board, group, pod))):
@@ -229,7 +229,7 @@ def _why(board: _Board, homeless: Sequence[tuple[Newcomers, Pod]]) -> tuple[tupl
     return (), words or "no node is open"
 
 
-def _unlabelled(board: _Board, group: Newcomers, pod: Pod) -> list[str]:
+def _unlabelled(board: _SimulatedCluster, group: PlannedGroup, pod: Pod) -> list[str]:
     """Labels that placement goes by and that no open node has."""
     absent = [
         f"no node has the label {label}"

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kohort.groups.disruption_budget import AwayReason, groups_away
-from kohort.groups.pod_controller import restart_policy
+from kohort.groups.restart_decision import restart_policy
 from kohort.inspection.advice import Verb
 from kohort.inspection.node_bound_claims import ClaimKey, claims_of_pods
 from kohort.inspection.release_subject import command

@@ -18,7 +18,7 @@ from kohort.inspection.capacity_forecast import Room, room_for, room_lines
 from kohort.inspection.messages import listed_groups, resize_forecast_lines
 from kohort.inspection.peak_demand import demand
 from kohort.inspection.readable_amounts import amount_text
-from kohort.inspection.resize_forecast import PlayedResizes, Preflight, ResizeForecast, resize_forecast
+from kohort.inspection.resize_forecast import Preflight, ResizeForecast, ResizeSimulation, resize_forecast
 from kohort.inspection.roll_cost import RollCost, roll_cost
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.stored_templates import with_pod_defaults, with_stored_pods
@@ -107,7 +107,7 @@ def forecast(
     changed = old is not None and revisions.content(old) != revisions.content(after)
     asked = preflight or Preflight()
     in_place = before is not None and resource_update_policy(after.spec).in_place
-    resizes = PlayedResizes(before, after, asked) if before is not None and in_place else None
+    resizes = ResizeSimulation(before, after, asked) if before is not None and in_place else None
     steps, held = _played(before, after, changed, resizes)
     changes = _edited(before, after) if before is not None else []
     recreated = tuple(index for step in steps for index in step.recreated)
@@ -215,10 +215,10 @@ def _standing(before: Snapshot | None) -> Sequence[GroupState]:
 
 
 def _played(
-    before: Snapshot | None, after: LeaderWorkerSet, changed: bool, resizes: PlayedResizes | None
+    before: Snapshot | None, after: LeaderWorkerSet, changed: bool, resizes: ResizeSimulation | None
 ) -> tuple[list[Step], tuple[int, ...]]:
     """The steps of the roll, and the groups that the partition keeps at an old revision. Where groups are not ready, a
-    roll stands still until they are: that is no business of a forecast. Groups that are resized in place are kept from
+    roll stands still until they are: a forecast does not cover that. Groups that are resized in place are kept from
     the roll by the partition that their resizes ask for, as the operator does it."""
     leaders = before.leader_set if before is not None else None
     current = LeaderSet(leaders.spec.replicas, leaders.partition, after.replicas) if leaders is not None else None

@@ -28,7 +28,7 @@ class Unit(msgspec.Struct, frozen=True):
     pods: Sequence[Pod]
 
 
-class Newcomers(msgspec.Struct, frozen=True):
+class PlannedGroup(msgspec.Struct, frozen=True):
     """A group that does not exist yet."""
 
     topology: str
@@ -45,12 +45,12 @@ class Newcomers(msgspec.Struct, frozen=True):
         return list(dict.fromkeys(filter(None, (self.topology, *(unit.topology for unit in self.units)))))
 
 
-def newcomers(group_set: LeaderWorkerSet, index: int) -> Newcomers:
+def planned_group(group_set: LeaderWorkerSet, index: int) -> PlannedGroup:
     pods = [msgspec.convert(one, Pod) for one in _documents(group_set, index)]
     units: dict[str, list[Pod]] = {}
     for pod in pods:
         units.setdefault(pod.metadata.labels.get(group_labels.SUBGROUP_KEY) or pod.metadata.name, []).append(pod)
-    return Newcomers(
+    return PlannedGroup(
         pods[0].metadata.annotations.get(group_labels.EXCLUSIVE, ""),
         [Unit(_topology_of_subgroup(unit[0]), unit) for unit in units.values()],
     )

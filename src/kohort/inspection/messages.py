@@ -41,8 +41,8 @@ from kohort.inspection.problems import (
     Problem,
     ReferencesUnusable,
     RejectedByNode,
-    ReleaseMoment,
     ReleaseOutdated,
+    ReleaseStage,
     ReleaseUnderWay,
     ReplicasMissing,
     ReportedWaiting,
@@ -59,7 +59,13 @@ from kohort.inspection.problems import (
     WriteRefused,
 )
 from kohort.inspection.readable_amounts import amount_text
-from kohort.inspection.resize_forecast import GroupReason, GroupWay, ResizeForecast, RoomShortage, Way
+from kohort.inspection.resize_forecast import (
+    GroupReason,
+    GroupResizeForecast,
+    ResizeForecast,
+    ResizeMethod,
+    RoomShortage,
+)
 from kohort.inspection.template_resize import BoundByPod, NoSuchContainer, RequestProblem, SharedTemplate
 from kohort.objects import container_reasons
 from kohort.objects.counted_nouns import agreeing, counted_of
@@ -82,7 +88,7 @@ def listed_groups(indexes: Sequence[int]) -> str:
 # Resources that change in place
 
 
-def way_words(one: GroupWay) -> str:
+def way_words(one: GroupResizeForecast) -> str:
     """Why a group is recreated or refused."""
     about = f"{one.pod}: {one.detail}" if one.pod else one.detail
     match one.reason:
@@ -118,15 +124,15 @@ def shortage_words(one: RoomShortage) -> str:
 def resize_forecast_lines(found: ResizeForecast) -> list[str]:
     if found.policy is ResourceUpdatePolicy.RECREATE:
         return [_could_be_in_place(found)]
-    lines = _grouped_lines("In place", found.by_way(Way.IN_PLACE), lambda one: "", _pace(found))
+    lines = _grouped_lines("In place", found.by_way(ResizeMethod.IN_PLACE), lambda one: "", _pace(found))
     lines += [
         f"  Group {one.group} waits for room: {'; '.join(map(shortage_words, one.waits_for))}."
-        for one in found.by_way(Way.IN_PLACE)
+        for one in found.by_way(ResizeMethod.IN_PLACE)
         if one.waits_for
     ]
-    lines += _grouped_lines("Recreated", found.by_way(Way.RECREATE), way_words)
-    lines += _grouped_lines("Refused", found.by_way(Way.REFUSED), way_words)
-    if found.policy is ResourceUpdatePolicy.IN_PLACE_ONLY and found.by_way(Way.REFUSED):
+    lines += _grouped_lines("Recreated", found.by_way(ResizeMethod.RECREATE), way_words)
+    lines += _grouped_lines("Refused", found.by_way(ResizeMethod.REFUSED), way_words)
+    if found.policy is ResourceUpdatePolicy.IN_PLACE_ONLY and found.by_way(ResizeMethod.REFUSED):
         lines.append("  Refused groups keep their resources: resourceUpdatePolicy is InPlaceOnly.")
     if found.not_asked:
         lines.append(f"  Not asked for lack of rights: {found.not_asked}.")
@@ -134,7 +140,7 @@ def resize_forecast_lines(found: ResizeForecast) -> list[str]:
 
 
 def _grouped_lines(
-    title: str, ways: Iterable[GroupWay], words: Callable[[GroupWay], str], ending: str = ""
+    title: str, ways: Iterable[GroupResizeForecast], words: Callable[[GroupResizeForecast], str], ending: str = ""
 ) -> list[str]:
     found = []
     for reason, group in groupby(ways, key=words):
@@ -530,7 +536,7 @@ def _release_advice(problem: Problem) -> str:
         case ReleaseOutdated():
             return "wait"
         case ReleaseUnderWay(moment):
-            return "wait: the new version is promoted" if moment is ReleaseMoment.PROMOTING else "wait"
+            return "wait: the new version is promoted" if moment is ReleaseStage.PROMOTING else "wait"
         case ReferencesUnusable(absent=True, rollout=rollout, may_change=may_change):
             return "create it" + (f", or name another in trafficRoutings of Rollout {rollout}" if may_change else "")
         case ReferencesUnusable(services=services):

@@ -273,7 +273,7 @@ class ReleaseOutdated(Problem, frozen=True):
     """The workload has another template than the one that is released."""
 
 
-class ReleaseMoment(Enum):
+class ReleaseStage(Enum):
     STEP = "a step is under way"
     TIMED_PAUSE = "a step waits for its time to pass"
     CANCELLING = "the release is taken back"
@@ -281,7 +281,7 @@ class ReleaseMoment(Enum):
 
 
 class ReleaseUnderWay(Problem, frozen=True):
-    moment: ReleaseMoment
+    moment: ReleaseStage
     begun: bool
     step: int
     step_state: str

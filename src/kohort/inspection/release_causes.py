@@ -36,8 +36,8 @@ from kohort.inspection.messages import (
 from kohort.inspection.problems import (
     Problem,
     ReferencesUnusable,
-    ReleaseMoment,
     ReleaseOutdated,
+    ReleaseStage,
     ReleaseUnderWay,
     RolloutPaused,
     RouteNotServed,
@@ -98,22 +98,22 @@ def _problem(subject: Subject, rollout: Rollout) -> tuple[CauseKind, Problem, tu
     if is_at_pause(subject) and _waits_for_approval(rollout):
         return CauseKind.ROLLOUT, StepWaitsForApproval(step), (Verb.APPROVE, Verb.ABORT)
     if status.reason == FINALISING:  # admission takes no template but the stable one now, and soon none
-        return CauseKind.ROLLOUT, _under_way(status, ReleaseMoment.PROMOTING), ()
+        return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.PROMOTING), ()
     services = tuple(f"{one.service}-canary" for one in rollout.strategy.traffic_routings)
     if (unusable := unusable_references(status)) is not None:
-        message = unusable.message or problem_text(_under_way(status, ReleaseMoment.STEP))
+        message = unusable.message or problem_text(_under_way(status, ReleaseStage.STEP))
         absent = unusable.reason == ProblemReason.REF_NOT_FOUND
         may_change = absent and routes_may_change(rollout)
         problem = ReferencesUnusable(message, absent, rollout.metadata.name, may_change, services)
         return CauseKind.TRAFFIC, problem, (Verb.ABORT,)
     if not is_rolling(rollout):
-        return CauseKind.ROLLOUT, _under_way(status, ReleaseMoment.CANCELLING), (Verb.ABORT,)
+        return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.CANCELLING), (Verb.ABORT,)
     if status.current_step_state == ROUTING:
         grace = routing_grace(rollout.strategy.traffic_routings)
         return CauseKind.WAITING, StepMovesRequests(step, grace, services), ()
     if is_at_pause(subject):
-        return CauseKind.ROLLOUT, _under_way(status, ReleaseMoment.TIMED_PAUSE), (Verb.APPROVE, Verb.ABORT)
-    return CauseKind.ROLLOUT, _under_way(status, ReleaseMoment.STEP), (Verb.ABORT,)
+        return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.TIMED_PAUSE), (Verb.APPROVE, Verb.ABORT)
+    return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.STEP), (Verb.ABORT,)
 
 
 def _after_analysis(rollout: Rollout, judged: Condition) -> tuple[Verb, ...]:
@@ -123,7 +123,7 @@ def _after_analysis(rollout: Rollout, judged: Condition) -> tuple[Verb, ...]:
     return (Verb.ANALYSIS, *again, Verb.OVERRIDE, Verb.ABORT)
 
 
-def _under_way(status: RolloutStatus, moment: ReleaseMoment) -> ReleaseUnderWay:
+def _under_way(status: RolloutStatus, moment: ReleaseStage) -> ReleaseUnderWay:
     begun = status.phase not in ("", "Healthy")
     return ReleaseUnderWay(moment, begun, status.current_step_index, status.current_step_state, status.message)
 

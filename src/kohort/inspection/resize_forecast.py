@@ -70,7 +70,7 @@ _LONGEST: Final = 10_000
 _COMPLETE: Final = PodProgress(Progress.COMPLETE)
 
 
-class Way(StrEnum):
+class ResizeMethod(StrEnum):
     IN_PLACE = "InPlace"
     RECREATE = "Recreate"
     REFUSED = "Refused"
@@ -93,9 +93,9 @@ class RoomShortage(msgspec.Struct, frozen=True, rename="camel"):
     free: str
 
 
-class GroupWay(msgspec.Struct, frozen=True, rename="camel"):
+class GroupResizeForecast(msgspec.Struct, frozen=True, rename="camel"):
     group: int
-    way: Way
+    way: ResizeMethod
     reason: RecreateReason | PreflightRefusal | GroupReason | None = None
     pod: str = ""
     detail: str = ""
@@ -106,7 +106,7 @@ class GroupWay(msgspec.Struct, frozen=True, rename="camel"):
 
 class ResizeForecast(msgspec.Struct, frozen=True, rename="camel"):
     policy: ResourceUpdatePolicy
-    groups: tuple[GroupWay, ...] = ()
+    groups: tuple[GroupResizeForecast, ...] = ()
     """From the highest index down: the order in which they come. Empty with the policy Recreate."""
     at_a_time: int = 1
     """At most so many groups are resized at the same time."""
@@ -124,7 +124,7 @@ class ResizeForecast(msgspec.Struct, frozen=True, rename="camel"):
         """The edit can be carried out on running pods, and the set wants it that way: a Rollout makes no canary set."""
         return self.policy.in_place and self.obstacle is None
 
-    def by_way(self, way: Way) -> list[GroupWay]:
+    def by_way(self, way: ResizeMethod) -> list[GroupResizeForecast]:
         return [one for one in self.groups if one.way is way]
 
 
@@ -212,7 +212,7 @@ def _take(free: dict[str, Quantity], taken: Mapping[str, Quantity]) -> None:
             free[name] = free[name] - amount
 
 
-class PlayedResizes:
+class ResizeSimulation:
     """The resizes of a set, played through."""
 
     def __init__(self, before: Snapshot, after: LeaderWorkerSet, preflight: Preflight) -> None:
@@ -280,31 +280,33 @@ class PlayedResizes:
                     self._views[index], revision=_NEW, edit=None, record=None, ready=True, broken=False, unplaced=False
                 )
 
-    def ways(self) -> tuple[GroupWay, ...]:
+    def ways(self) -> tuple[GroupResizeForecast, ...]:
         """What became of every group that has to change."""
         concerned = [index for index, edit in self._edits.items() if edit is not None and index >= self._partition]
         return tuple(self._way(index) for index in sorted(concerned, reverse=True) if index in self._views)
 
-    def _way(self, index: int) -> GroupWay:
+    def _way(self, index: int) -> GroupResizeForecast:
         edit, view = self._edits[index], self._views[index]
         failure = self._preflight.failures.get(index)
         waits = self._preflight.shortages.get(index, ())
         if index in self.resized:
-            return GroupWay(index, Way.IN_PLACE, waits_for=waits)
+            return GroupResizeForecast(index, ResizeMethod.IN_PLACE, waits_for=waits)
         if isinstance(edit, RecreateEdit):
-            return GroupWay(index, Way.RECREATE, edit.reason, detail=recreate_words(edit))
+            return GroupResizeForecast(index, ResizeMethod.RECREATE, edit.reason, detail=recreate_words(edit))
         if view.record is not None and view.record.phase is Phase.REVERTED and failure is not None:
-            return GroupWay(index, Way.REFUSED, failure.refusal, failure.pod, failure.detail)
+            return GroupResizeForecast(index, ResizeMethod.REFUSED, failure.refusal, failure.pod, failure.detail)
         if failure is not None and failure.refusal is PreflightRefusal.QUOTA_EXCEEDED:
-            return GroupWay(index, Way.REFUSED, failure.refusal, failure.pod, failure.detail)
+            return GroupResizeForecast(index, ResizeMethod.REFUSED, failure.refusal, failure.pod, failure.detail)
         if view.edit is None:
             if failure is not None:
-                return GroupWay(index, Way.RECREATE, failure.refusal, failure.pod, failure.detail)
-            return GroupWay(index, Way.RECREATE, GroupReason.BROKEN)
+                return GroupResizeForecast(index, ResizeMethod.RECREATE, failure.refusal, failure.pod, failure.detail)
+            return GroupResizeForecast(index, ResizeMethod.RECREATE, GroupReason.BROKEN)
         for pod in view.pods:
             if pod.forward.conflict is not None:
-                return GroupWay(index, Way.REFUSED, GroupReason.CONFLICT, pod.name, pod.forward.conflict.path)
-        return GroupWay(index, Way.REFUSED, GroupReason.NOT_REACHED)
+                return GroupResizeForecast(
+                    index, ResizeMethod.REFUSED, GroupReason.CONFLICT, pod.name, pod.forward.conflict.path
+                )
+        return GroupResizeForecast(index, ResizeMethod.REFUSED, GroupReason.NOT_REACHED)
 
     def _view(self) -> SetView:
         return SetView(
@@ -333,7 +335,7 @@ def _role(pod: Pod) -> Role:
 
 
 def resize_forecast(
-    before: Snapshot, after: LeaderWorkerSet, played: PlayedResizes | None, not_asked: str = ""
+    before: Snapshot, after: LeaderWorkerSet, played: ResizeSimulation | None, not_asked: str = ""
 ) -> ResizeForecast | None:
     """None if the edit is about anything else than cpu and memory. `played` to its end, unless the policy is
     Recreate."""

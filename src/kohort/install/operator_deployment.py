@@ -91,7 +91,7 @@ def deployment(options: Options) -> JsonObject:
                 "serviceAccountName": ACCOUNT,
                 "terminationGracePeriodSeconds": 15,
                 "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-                "affinity": _apart(),
+                "affinity": _anti_affinity(),
                 "containers": [_container(options)],
                 "volumes": _volumes(options),
             },
@@ -220,7 +220,7 @@ def _volumes(options: Options) -> list[JsonObject]:
     return volumes
 
 
-def _apart() -> JsonObject:
+def _anti_affinity() -> JsonObject:
     """Two replicas on one machine fail together."""
     term = {"topologyKey": well_known_names.HOSTNAME, "labelSelector": {"matchLabels": SELECTOR}}
     preferred = [{"weight": 100, "podAffinityTerm": term}]

@@ -167,7 +167,7 @@ class LeaderElection:
         try:
             return await self._take()
         except errors.ApiError as problem:
-            self._log.warning("lease not taken", problem=problem.message)
+            self._log.warning("failed to acquire lease", problem=problem.message)
             return False
 
     async def _take(self) -> bool:

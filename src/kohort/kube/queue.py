@@ -110,12 +110,12 @@ class WorkQueue(Generic[K]):
         if self._metrics is not None:
             self._metrics.done(key)
         if rest > 0 and not self._closed:
-            self._resting[key] = asyncio.get_running_loop().call_later(rest, self._rested, key)
+            self._resting[key] = asyncio.get_running_loop().call_later(rest, self._delay_elapsed, key)
         elif key in self._dirty:
             self._enqueue(key)
         self._wake_idle()
 
-    def _rested(self, key: K) -> None:
+    def _delay_elapsed(self, key: K) -> None:
         del self._resting[key]
         if key in self._dirty:
             self._enqueue(key)
@@ -128,7 +128,7 @@ class WorkQueue(Generic[K]):
         self._timers.clear()
         for key, timer in [*self._resting.items()]:
             timer.cancel()
-            self._rested(key)
+            self._delay_elapsed(key)
         if not drain:
             self._waiting.clear()
             self._dirty.clear()

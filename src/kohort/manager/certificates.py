@@ -30,7 +30,7 @@ class Certificates(Protocol):
     async def follow(self, use: Callable[[Bundle], None]) -> None: ...
 
 
-class _Own:
+class _InProcessCertificate:
     """A certificate that lives as long as the process."""
 
     async def first(self) -> Bundle:
@@ -43,7 +43,7 @@ class _Own:
 def certificates(client: Client, configuration: Configuration, reach: Reach, namespace: str) -> Certificates:
     """`namespace` is the operator's own."""
     if reach != "service":
-        return _Own()
+        return _InProcessCertificate()
     internal = configuration.internal_cert_management
     if not internal.enable:
         return Mounted(Path(configuration.webhook.cert_dir))

@@ -119,11 +119,11 @@ class OperatorProcess:
             await self._start_health(stack)
             if self._options.reach == "loopback":
                 await self._ensure_namespace()
-            bundle = await self._patiently("certificate", self._certificates.first)
+            bundle = await self._retry_until_available("certificate", self._certificates.first)
             await self._start_webhooks(stack, bundle)
             await self._start_metrics(stack, bundle)
-            await stack.enter_async_context(_beside(self._certificates.follow(self._use), name="certificates"))
-            await stack.enter_async_context(_beside(self._report_capabilities(), name="capabilities"))
+            await stack.enter_async_context(_running_task(self._certificates.follow(self._use), name="certificates"))
+            await stack.enter_async_context(_running_task(self._report_capabilities(), name="capabilities"))
             _keep_memory_small()
             await self._work()
 
@@ -309,7 +309,7 @@ class OperatorProcess:
         except (errors.ApiError, TimeoutError) as problem:
             _log.warning("capabilities of the cluster not published", problem=str(problem))
 
-    async def _patiently(self, what: str, attempt: Callable[[], Awaitable[Bundle]]) -> Bundle:
+    async def _retry_until_available(self, what: str, attempt: Callable[[], Awaitable[Bundle]]) -> Bundle:
         """An API server that is away, or a Secret that is not there yet, is a reason to wait, not to end."""
         while True:
             try:
@@ -345,7 +345,7 @@ async def _run(transport: Transport, options: Options) -> None:
     try:
         await running
     except asyncio.CancelledError:
-        _log.info("ended before it had begun")
+        _log.info("operator stopped before it was started completely")
     finally:
         await transport.close()
 
@@ -359,7 +359,7 @@ def _stop(process: OperatorProcess, running: "asyncio.Task[None]") -> None:
 
 
 @contextlib.asynccontextmanager
-async def _beside(work: Awaitable[None], *, name: str) -> AsyncIterator[None]:
+async def _running_task(work: Awaitable[None], *, name: str) -> AsyncIterator[None]:
     task = asyncio.ensure_future(work)
     try:
         yield

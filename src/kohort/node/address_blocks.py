@@ -108,7 +108,7 @@ class InUse:
     networks: tuple[IPv4Network, ...] = ()
     tables: frozenset[int] = frozenset()
 
-    def hinders(self, block: IPv4Network, own: Collection[int] = ()) -> bool:
+    def reserves(self, block: IPv4Network, own: Collection[int] = ()) -> bool:
         """Whether a block is used, except by these addresses and their routing table."""
         if not own and table_of(block) in self.tables:
             return True
@@ -130,7 +130,7 @@ def claim(pool: Pool, seed: str, owner: Path, recorded: Collection[int] = (), *,
             continue
         named = _owner(found)
         own = recorded if not named else ()
-        if named == name or not (before.hinders(block, own) or in_use().hinders(block, own)):
+        if named == name or not (before.reserves(block, own) or in_use().reserves(block, own)):
             os.ftruncate(found, 0)
             os.pwrite(found, f"{name}\n{os.getpid()}\n".encode(), 0)
             return Claim(block, found)

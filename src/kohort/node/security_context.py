@@ -80,7 +80,7 @@ class Rights(msgspec.Struct, frozen=True):
     unmasked_proc: bool = False
 
 
-class _Person(msgspec.Struct, frozen=True):
+class _PasswdEntry(msgspec.Struct, frozen=True):
     name: str
     uid: int
     gid: int
@@ -235,7 +235,7 @@ def _image_user(image: Image) -> tuple[int | None, int | None]:
     user, _, group = image.config.user.partition(":")
     if not user:
         return None, None
-    person = next((each for each in _people(image.passwd) if user in (each.name, str(each.uid))), None)
+    person = next((each for each in _passwd_entries(image.passwd) if user in (each.name, str(each.uid))), None)
     uid = (
         person.uid
         if person is not None
@@ -257,23 +257,23 @@ def _number(text: str, problem: str) -> int:
 def _primary_group(image: Image, uid: int | None) -> int | None:
     if uid is None:
         return None
-    found = next((each.gid for each in _people(image.passwd) if each.uid == uid), None)
+    found = next((each.gid for each in _passwd_entries(image.passwd) if each.uid == uid), None)
     return found if found is not None else 0 if image.root else uid
 
 
 def _groups(whole: PodSecurityContext, image: Image, uid: int | None) -> tuple[int, ...]:
     found = [*whole.supplemental_groups, *(() if whole.fs_group is None else (whole.fs_group,))]
     if whole.supplemental_groups_policy != "Strict" and uid:
-        names = {each.name for each in _people(image.passwd) if each.uid == uid}
+        names = {each.name for each in _passwd_entries(image.passwd) if each.uid == uid}
         found += [number for _, number, members in _group_lines(image.group) if names & members]
     return tuple(dict.fromkeys(found))
 
 
-def _people(passwd: str) -> Iterator[_Person]:
+def _passwd_entries(passwd: str) -> Iterator[_PasswdEntry]:
     for line in passwd.splitlines():
         parts = line.split(":")
         if len(parts) >= 4 and parts[2].isdecimal() and parts[3].isdecimal():
-            yield _Person(parts[0], int(parts[2]), int(parts[3]))
+            yield _PasswdEntry(parts[0], int(parts[2]), int(parts[3]))
 
 
 def _group_lines(group: str) -> Iterator[tuple[str, int, set[str]]]:

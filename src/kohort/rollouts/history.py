@@ -97,8 +97,8 @@ class HistoryController:
         return None
 
     async def _forget_all(self, key: Key) -> None:
-        """Of a Rollout that is gone. Records from before they were owned, and those that were orphaned, go too; but not
-        on the word of a cache."""
+        """Delete the records of a Rollout that is gone, also those that it does not own. The API server is asked first:
+        a cache may be behind."""
         left = self._records(key, "")
         if left and await self.client.find(ROLLOUTS, key.name, key.namespace) is None:
             for record in left:

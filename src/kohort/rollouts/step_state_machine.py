@@ -66,7 +66,7 @@ from kohort.rules import rollout_labels
 from kohort.rules.group_identity import parse_index
 
 OVERDUE_SECONDS: Final = 30.0
-"""After so long an event, too, says what a step waits for. Before, its pods are starting, which is no news."""
+"""After so long an event, too, says what a step waits for. Until then its pods are just starting."""
 _RESTORE_ROUTES: Final[tuple[TrafficAction, ...]] = (UnpinStableService(), RouteAllToStable(), RemoveCanaryService())
 
 

@@ -44,10 +44,12 @@ def containers_to_restart(before: PodSpec, after: PodSpec) -> list[str]:
 
 def changed_resources(before: PodSpec, old: Container, after: PodSpec, new: Container) -> set[str]:
     """Of cpu and memory, those of which the container feels other amounts after the resize."""
-    return {name for name in (CPU, MEMORY) if _felt(before, old, name) != _felt(after, new, name)}
+    return {
+        name for name in (CPU, MEMORY) if _effective_amounts(before, old, name) != _effective_amounts(after, new, name)
+    }
 
 
-def _felt(spec: PodSpec, container: Container, name: str) -> tuple[Quantity | None, Quantity | None]:
+def _effective_amounts(spec: PodSpec, container: Container, name: str) -> tuple[Quantity | None, Quantity | None]:
     request = container.resources.requests.get(name)
     return None if request is None else Quantity.parse(request), container_limit(spec, container, name)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.cluster.simulation.annotations import SimulatedBehavior
-from kohort.cluster.simulation.pod_lifecycle import Moment, PodLifecycle
+from kohort.cluster.simulation.pod_lifecycle import PodLifecycle, SimulatedTime
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.pods import Container, Pod, PodSpec
 
@@ -19,8 +19,8 @@ def pod(*names: str, policy: str = "Always", sidecar: str = "") -> Pod:
     return Pod(ObjectMeta(name="x", uid="u"), spec)
 
 
-def at(now: float) -> Moment:
-    return Moment(now, f"t{now:g}")
+def at(now: float) -> SimulatedTime:
+    return SimulatedTime(now, f"t{now:g}")
 
 
 class Story:

@@ -4,7 +4,7 @@ from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.output_formats import document, show
 from kohort.cli.connection import Refusal
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.groups.pod_controller import restart_policy
+from kohort.groups.restart_decision import restart_policy
 from kohort.inspection import failure_messages
 from kohort.kube.client import Client
 from kohort.rules import group_labels

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 class Screen:
     def __init__(self, *, live: bool) -> None:
-        """`live` is a wish: only a terminal can fulfil it."""
+        """`live` has an effect only on a terminal."""
         self.live = live and sys.stdout.isatty()
         self._shown = ""
         self._view: Live | None = None

@@ -16,7 +16,7 @@ from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, Refusal
 from kohort.cli.error_messages import described
 from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet
 from kohort.inspection.forecast import Forecast, forecast, forecast_lines, three_way
-from kohort.inspection.resize_forecast import Way
+from kohort.inspection.resize_forecast import ResizeMethod
 from kohort.inspection.rollout_plan import RolloutForecast, forecast_of_rollout, rollout_lines
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.stored_templates import pods_for_dry_run
@@ -138,7 +138,7 @@ def has_room(found: Forecast) -> bool:
     if found.room is not None and not found.room.fits:
         return False
     ways = found.resources.groups if found.resources is not None else ()
-    return not any(one.way is Way.REFUSED or one.waits_for for one in ways)
+    return not any(one.way is ResizeMethod.REFUSED or one.waits_for for one in ways)
 
 
 async def lint(client: Client, namespace: str, files: Mapping[str, str], form: str) -> int:

@@ -31,7 +31,7 @@ from kohort.inspection.messages import listed_groups, request_words, way_words
 from kohort.inspection.progress import Progress, progress_lines, progress_of, resize_line
 from kohort.inspection.release_subject import command
 from kohort.inspection.resize_causes import resize_causes_of_set
-from kohort.inspection.resize_forecast import Way
+from kohort.inspection.resize_forecast import ResizeMethod
 from kohort.inspection.resize_progress import GroupOutcome, outcomes, stopped_groups
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.inspection.template_resize import (
@@ -202,7 +202,7 @@ def _edited(
 
 def _how(policy: ResourceUpdatePolicy, foreseen: Forecast) -> str:
     ways = foreseen.resources
-    recreated = ways.by_way(Way.RECREATE) if ways is not None else []
+    recreated = ways.by_way(ResizeMethod.RECREATE) if ways is not None else []
     if not policy.in_place:
         return "by being recreated"
     if ways is None or not recreated:
@@ -219,7 +219,7 @@ async def _forecast(client: Client, before: Snapshot, after: LeaderWorkerSet) ->
 
 def _against_policy(found: Forecast) -> str:
     """The operator rolls what running pods cannot follow, whatever the policy."""
-    ways = found.resources.by_way(Way.RECREATE) if found.resources is not None else []
+    ways = found.resources.by_way(ResizeMethod.RECREATE) if found.resources is not None else []
     why = f" ({way_words(ways[0])})" if ways else ""
     return (
         f"nothing was changed: {listed_groups(found.recreated)} would be recreated{why}, and resourceUpdatePolicy is "
@@ -229,7 +229,7 @@ def _against_policy(found: Forecast) -> str:
 
 def _without_room(found: Forecast, room: Room) -> str:
     """Groups that would be deleted for nothing: they can neither follow in place nor be placed anew."""
-    ways = found.resources.by_way(Way.RECREATE) if found.resources is not None else []
+    ways = found.resources.by_way(ResizeMethod.RECREATE) if found.resources is not None else []
     why = f" ({way_words(ways[0])})" if ways else ""
     pods = f"{counted(room.homeless, 'pod')} {agreeing(room.homeless, 'finds', 'find')}"
     return (

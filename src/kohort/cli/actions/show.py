@@ -132,19 +132,19 @@ async def explain(client: Client, namespace: str, name: str, form: str) -> int:
         return NOT_YET if reasons else 0
     show([_headline(_tree(found))])
     if not reasons:
-        show(["Everything is as wanted.", *_lately(found)])
+        show(["Everything is as wanted.", *_recent_restarts(found)])
         if roll_pause.paused(found):
             show([f"It is paused: a new revision waits until {command(found, Verb.RESUME).text}"])
         return 0
     for number, reason in enumerate(reasons, 1):
         show(cause.cause_lines(reason, number))
-    if lately := _lately(found):
+    if lately := _recent_restarts(found):
         show(lately)
     return NOT_YET
 
 
-def _lately(found: Snapshot | Workload) -> list[str]:
-    """What is in order again, or just now, and was not: no reason by itself, and no secret either."""
+def _recent_restarts(found: Snapshot | Workload) -> list[str]:
+    """Restarts of containers that run again: no cause of a problem, but worth a line."""
     both = [found.pod_context] if found.canary is None else [found.pod_context, found.canary.pod_context]
     lines = [f"  {text}" for one in both for text in restarts(one, clock.now())]
     return [f"Restarted in the last {int(RECENTLY.total_seconds()) // 60} minutes:", *lines] if lines else []

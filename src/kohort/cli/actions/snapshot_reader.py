@@ -67,7 +67,7 @@ WORKLOADS: Final = {
 
 
 async def subject(client: Client, namespace: str, name: str, *, surroundings: bool = False) -> Snapshot | Workload:
-    """A workload by what a person types for it.
+    """A workload by its name on the command line.
 
     | typed | found |
     |---|---|

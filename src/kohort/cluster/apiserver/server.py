@@ -167,7 +167,7 @@ class ApiServer:
         except errors.ApiError as error:
             response = failure_response(request, error)
         except StorageError as problem:
-            self._log.error("write failed", method=request.method, path=request.path, problem=str(problem))
+            self._log.error("request failed to write", method=request.method, path=request.path, problem=str(problem))
             reason = f": {problem.PUBLIC}" if isinstance(problem, DatabaseGone) else ""
             response = failure_response(request, errors.internal(f"the write could not be made durable{reason}"))
         except RecursionError:

@@ -76,7 +76,7 @@ class DataPlane:
         self._dial = dial
         self._opening = asyncio.Lock()
         self._gathering: asyncio.TimerHandle | None = None
-        self._told: set[str] = set()
+        self._reported_problems: set[str] = set()
         self.request_metrics: RequestMetrics | None = None
         self._metrics_server: MetricsServer | None = None
         self._backends: Backends | None = None
@@ -353,7 +353,7 @@ class DataPlane:
         if old is None or new is None or old.data != new.data:
             self._rebuild_soon()
 
-    def _certify(self, proxy: "Proxy") -> list[str]:
+    def _load_certificates(self, proxy: "Proxy") -> list[str]:
         """Use the certificates that objects name; returns what is wrong with the others."""
         from kohort.cluster.gateway.certificates import wanted, wanted_by
 
@@ -398,11 +398,11 @@ class DataPlane:
             tables = httproutes.routes_of(self.routes.list(), gateways, self._namespace_labels(), self._granted())
             found, problems = found + tables.shared, problems + tables.problems
             self._use_listener_tables(gateways, tables)
-        problems += self._certify(self.proxy)
+        problems += self._load_certificates(self.proxy)
         for problem in problems:
-            if problem not in self._told:
-                _log.warning("not served", problem=problem)
-        self._told = set(problems)
+            if problem not in self._reported_problems:
+                _log.warning("gateway does not serve all that was asked for", problem=problem)
+        self._reported_problems = set(problems)
         self.proxy.table = RouteTable(found).continuing(self.proxy.table)
         self._drop_unknown_services(found)
 

@@ -101,13 +101,13 @@ def _on_node(pod: PodInfo, node: NodeInfo, cluster: ClusterState) -> Eviction | 
         if rejection is not None:
             return rejection
         breaking, harmless = _by_budget(lower, cluster.budgets)
-        broken = [other for other in breaking if not _reprieved(other, pod, node, cluster)]
-        others = [other for other in harmless if not _reprieved(other, pod, node, cluster)]
+        broken = [other for other in breaking if not _try_to_keep(other, pod, node, cluster)]
+        others = [other for other in harmless if not _try_to_keep(other, pod, node, cluster)]
         victims = sorted(broken + others, key=_importance)
     return Eviction(node.name, tuple(victims), len(broken)) if victims else NO_VICTIMS
 
 
-def _reprieved(other: PodInfo, pod: PodInfo, node: NodeInfo, cluster: ClusterState) -> bool:
+def _try_to_keep(other: PodInfo, pod: PodInfo, node: NodeInfo, cluster: ClusterState) -> bool:
     cluster.add_pod(other, node.name)
     if _rejection(pod, node, cluster) is None:
         return True

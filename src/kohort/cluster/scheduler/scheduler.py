@@ -105,7 +105,7 @@ class Scheduler:
         try:
             writing = self._decide(entry)
         except Exception:
-            _log.exception("decision failed", pod=str(entry.info.key))
+            _log.exception("scheduling decision failed", pod=str(entry.info.key))
             self.metrics.attempt("error")
             self.queue.retry(entry, self._now())
             return

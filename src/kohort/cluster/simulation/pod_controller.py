@@ -10,7 +10,7 @@ import msgspec
 from kohort.cluster.simulation.addresses import AddressPool
 from kohort.cluster.simulation.annotations import SimulatedBehavior, readable_behavior
 from kohort.cluster.simulation.node_controller import SimulatedNodes
-from kohort.cluster.simulation.pod_lifecycle import Moment, PodLifecycle
+from kohort.cluster.simulation.pod_lifecycle import PodLifecycle, SimulatedTime
 from kohort.cluster.simulation.pod_status import Addresses, pod_status, refusal
 from kohort.cluster.simulation.resizing import Outcome, Resize, annotated_decision
 from kohort.kube import clock
@@ -91,7 +91,7 @@ class SimulatedPods:
         return await self._live(key, pod, node)
 
     async def _live(self, key: Key, pod: Pod, node: Node) -> Requeue | None:
-        at = Moment(asyncio.get_running_loop().time(), clock.timestamp())
+        at = SimulatedTime(asyncio.get_running_loop().time(), clock.timestamp())
         behavior = self._behavior(pod, node)
         simulated = self._simulated_pod(key, pod, behavior, at)
         if pod.metadata.deleting:
@@ -108,7 +108,7 @@ class SimulatedPods:
         waits = [each for each in (wait, resize_wait) if each is not None]
         return Requeue(after=max(min(waits), 0.001)) if waits else None
 
-    def _simulated_pod(self, key: Key, pod: Pod, behavior: SimulatedBehavior, at: Moment) -> SimulatedPod:
+    def _simulated_pod(self, key: Key, pod: Pod, behavior: SimulatedBehavior, at: SimulatedTime) -> SimulatedPod:
         simulated = self._pods_by_key.get(key)
         if simulated is None:
             known = pod.status.start_time is not None
@@ -129,7 +129,7 @@ class SimulatedPods:
         return behavior.with_images(each.image for each in (*pod.spec.init_containers, *pod.spec.main_containers))
 
     def _resize(
-        self, key: Key, simulated: SimulatedPod, pod: Pod, node: Node, behavior: SimulatedBehavior, at: Moment
+        self, key: Key, simulated: SimulatedPod, pod: Pod, node: Node, behavior: SimulatedBehavior, at: SimulatedTime
     ) -> float | None:
         if simulated.changeable and simulated.resize.waits(pod):
             self._waiting.setdefault(simulated.node, set()).add(key)
@@ -150,7 +150,7 @@ class SimulatedPods:
         waiting = self._waiting.get(node.metadata.name)
         if not waiting:
             return
-        at = Moment(asyncio.get_running_loop().time(), clock.timestamp())
+        at = SimulatedTime(asyncio.get_running_loop().time(), clock.timestamp())
         open: list[WaitingResize] = []
         settled: list[Pod] = []
         for pod in self._pods.by_index(BY_NODE, node.metadata.name):
@@ -176,7 +176,7 @@ class SimulatedPods:
             self._apply_decision(key, self._pods_by_key[key], entry.pod, node, decision, at)
 
     def _apply_decision(
-        self, key: Key, simulated: SimulatedPod, pod: Pod, node: Node, decision: ResizeDecision, at: Moment
+        self, key: Key, simulated: SimulatedPod, pod: Pod, node: Node, decision: ResizeDecision, at: SimulatedTime
     ) -> None:
         before = simulated.resize.state
         self._record(pod, simulated.resize.take(decision, pod, self._behavior(pod, node), at))
@@ -205,7 +205,7 @@ class SimulatedPods:
             write(PODS, pod, note.reason, note.message)
 
     async def _report(
-        self, key: Key, simulated: SimulatedPod, pod: Pod, node: Node, behavior: SimulatedBehavior, at: Moment
+        self, key: Key, simulated: SimulatedPod, pod: Pod, node: Node, behavior: SimulatedBehavior, at: SimulatedTime
     ) -> None:
         host = node.address("InternalIP")
         address = host if pod.spec.host_network else self._address(pod, node)

@@ -21,7 +21,7 @@ SHORTEST_RUN = 0.1
 """A container that ends at once has run for this many seconds."""
 
 
-class Moment(msgspec.Struct, frozen=True):
+class SimulatedTime(msgspec.Struct, frozen=True):
     now: float
     stamp: str
 
@@ -70,7 +70,7 @@ class ContainerRun(msgspec.Struct):
 
 class PodLifecycle(msgspec.Struct):
     uid: str
-    accepted: Moment
+    accepted: SimulatedTime
     begun: bool = False
     """Containers have been started."""
     refused: str = ""
@@ -83,7 +83,7 @@ class PodLifecycle(msgspec.Struct):
     stopped: bool = False
 
     @staticmethod
-    def accept(pod: Pod, behavior: SimulatedBehavior, at: Moment) -> "PodLifecycle":
+    def accept(pod: Pod, behavior: SimulatedBehavior, at: SimulatedTime) -> "PodLifecycle":
         """A pod that has just been bound."""
         lifecycle = PodLifecycle(pod.metadata.uid, at, refused=behavior.fail, crash_seen=behavior.crash)
         lifecycle.containers = {each.name: ContainerRun(each.name) for each in pod.spec.main_containers}
@@ -91,10 +91,12 @@ class PodLifecycle(msgspec.Struct):
         return lifecycle
 
     @staticmethod
-    def recover(pod: Pod, behavior: SimulatedBehavior, at: Moment) -> "PodLifecycle":
+    def recover(pod: Pod, behavior: SimulatedBehavior, at: SimulatedTime) -> "PodLifecycle":
         """A pod that an earlier process was running, from the status that it wrote."""
         started = pod.status.start_time or at.stamp
-        lifecycle = PodLifecycle(pod.metadata.uid, Moment(at.before(started), started), crash_seen=behavior.crash)
+        lifecycle = PodLifecycle(
+            pod.metadata.uid, SimulatedTime(at.before(started), started), crash_seen=behavior.crash
+        )
         reported = pod.status
         statuses = {
             status.name: status
@@ -120,7 +122,7 @@ class PodLifecycle(msgspec.Struct):
         lifecycle.begun = any(run.id for run in lifecycle.containers.values())
         return lifecycle
 
-    def advance(self, behavior: SimulatedBehavior, restart_policy: str, at: Moment) -> float | None:
+    def advance(self, behavior: SimulatedBehavior, restart_policy: str, at: SimulatedTime) -> float | None:
         """Perform everything that is due; returns the seconds until something is due again."""
         if self.stopped or (self.refused and self.stopping is None):
             return None
@@ -136,7 +138,7 @@ class PodLifecycle(msgspec.Struct):
             waits += _waits(run, behavior, at.now)
         return min(waits, default=None)
 
-    def start_ephemeral(self, ephemeral: Iterable[Container], at: Moment) -> None:
+    def start_ephemeral(self, ephemeral: Iterable[Container], at: SimulatedTime) -> None:
         """Start ephemeral containers that were added to the running pod; they end with the pod and are never
         restarted."""
         for container in ephemeral:
@@ -146,13 +148,13 @@ class PodLifecycle(msgspec.Struct):
             elif self.phase != "Running" and run.running:
                 _end(run, 0, at)
 
-    def stop(self, behavior: SimulatedBehavior, grace: float, at: Moment) -> None:
+    def stop(self, behavior: SimulatedBehavior, grace: float, at: SimulatedTime) -> None:
         """The pod is being deleted; its containers get `grace` seconds at most."""
         end = at.now + min(behavior.termination_latency if self.begun else 0.0, grace)
         if self.stopping is None or end < self.stopping:
             self.stopping = end
 
-    def restart(self, name: str, at: Moment) -> None:
+    def restart(self, name: str, at: SimulatedTime) -> None:
         """End and start a container at once, because a resize demands it."""
         run = self.containers.get(name) or self.sidecars.get(name)
         if run is not None and run.running:
@@ -177,7 +179,7 @@ class PodLifecycle(msgspec.Struct):
             return "Failed"
         return pod_phase(run.progress for run in self.containers.values())
 
-    def _advance_start(self, behavior: SimulatedBehavior, restart_policy: str, at: Moment) -> float | None:
+    def _advance_start(self, behavior: SimulatedBehavior, restart_policy: str, at: SimulatedTime) -> float | None:
         if behavior.waiting:
             return None
         due = self.accepted.now + behavior.start_latency
@@ -189,7 +191,7 @@ class PodLifecycle(msgspec.Struct):
         return self.advance(behavior, restart_policy, at)
 
     def _advance_container(
-        self, run: ContainerRun, behavior: SimulatedBehavior, restart_policy: str, at: Moment, crash: bool
+        self, run: ContainerRun, behavior: SimulatedBehavior, restart_policy: str, at: SimulatedTime, crash: bool
     ) -> None:
         if run.due is not None and at.now >= run.due:
             run.restarts += 1
@@ -203,7 +205,9 @@ class PodLifecycle(msgspec.Struct):
             _end(run, behavior.exit_code, at)
             self._plan_restart(run, behavior, restart_policy, at)
 
-    def _plan_restart(self, run: ContainerRun, behavior: SimulatedBehavior, restart_policy: str, at: Moment) -> None:
+    def _plan_restart(
+        self, run: ContainerRun, behavior: SimulatedBehavior, restart_policy: str, at: SimulatedTime
+    ) -> None:
         assert run.last is not None
         if not restarts_after_exit(restart_policy, run.last.code):
             return
@@ -214,7 +218,7 @@ class PodLifecycle(msgspec.Struct):
             run.restarts += 1
             _begin(run, at)
 
-    def _advance_stop(self, at: Moment) -> float | None:
+    def _advance_stop(self, at: SimulatedTime) -> float | None:
         assert self.stopping is not None
         if at.now < self.stopping:
             return self.stopping - at.now
@@ -226,13 +230,13 @@ class PodLifecycle(msgspec.Struct):
         return None
 
 
-def _begin(run: ContainerRun, at: Moment) -> None:
+def _begin(run: ContainerRun, at: SimulatedTime) -> None:
     run.id = secrets.token_hex(32)
     run.started, run.since = at.stamp, at.now
     run.running, run.due = True, None
 
 
-def _end(run: ContainerRun, code: int, at: Moment) -> None:
+def _end(run: ContainerRun, code: int, at: SimulatedTime) -> None:
     run.running = False
     run.last = Ended(code, run.started, at.stamp, run.id)
 
@@ -261,7 +265,7 @@ def _readiness_changes(run: ContainerRun, behavior: SimulatedBehavior) -> list[f
     return list(accumulate(behavior.readiness_flips, initial=run.since + behavior.ready_latency))
 
 
-def _recovered(container: Container, status: ContainerStatus | None, at: Moment) -> ContainerRun:
+def _recovered(container: Container, status: ContainerStatus | None, at: SimulatedTime) -> ContainerRun:
     run = ContainerRun(container.name)
     if status is None:
         return run

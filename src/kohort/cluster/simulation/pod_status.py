@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kohort.cluster.simulation.annotations import SimulatedBehavior
-from kohort.cluster.simulation.pod_lifecycle import ContainerRun, Ended, Moment, PodLifecycle
+from kohort.cluster.simulation.pod_lifecycle import ContainerRun, Ended, PodLifecycle, SimulatedTime
 from kohort.cluster.simulation.resizing import Resize
 from kohort.objects import container_reasons
 from kohort.objects.json_types import Json, JsonObject
@@ -42,7 +42,7 @@ def pod_status(
     resize: Resize,
     behavior: SimulatedBehavior,
     addresses: Addresses,
-    at: Moment,
+    at: SimulatedTime,
     reported: JsonObject,
 ) -> JsonObject:
     """The whole status of a pod except conditions of other writers. `reported` is the last one that was written."""
@@ -52,7 +52,12 @@ def pod_status(
 
 
 def observation(
-    pod: Pod, lifecycle: PodLifecycle, resize: Resize, behavior: SimulatedBehavior, addresses: Addresses, at: Moment
+    pod: Pod,
+    lifecycle: PodLifecycle,
+    resize: Resize,
+    behavior: SimulatedBehavior,
+    addresses: Addresses,
+    at: SimulatedTime,
 ) -> PodObservation:
     def container(each: Container, run: ContainerRun) -> ContainerObservation:
         ready = lifecycle.is_ready(each.name, behavior, at.now)

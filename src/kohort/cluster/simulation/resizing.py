@@ -11,7 +11,7 @@
 import msgspec
 
 from kohort.cluster.simulation.annotations import SimulatedBehavior
-from kohort.cluster.simulation.pod_lifecycle import Moment
+from kohort.cluster.simulation.pod_lifecycle import SimulatedTime
 from kohort.objects.meta import Condition
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.rules import resize_conditions
@@ -71,7 +71,7 @@ class Resize(msgspec.Struct):
         self.settled_generation = pod.metadata.generation
         return False
 
-    def take(self, decision: ResizeDecision, pod: Pod, behavior: SimulatedBehavior, at: Moment) -> list[Note]:
+    def take(self, decision: ResizeDecision, pod: Pod, behavior: SimulatedBehavior, at: SimulatedTime) -> list[Note]:
         """Remember a decision."""
         match decision:
             case Reverted():
@@ -87,7 +87,7 @@ class Resize(msgspec.Struct):
                     self.state = state
                 return notes
 
-    def carry_out(self, pod: Pod, behavior: SimulatedBehavior, at: Moment) -> Outcome:
+    def carry_out(self, pod: Pod, behavior: SimulatedBehavior, at: SimulatedTime) -> Outcome:
         """Apply the accepted resize when its latency is over."""
         if self.state.progress is None:
             return Outcome()

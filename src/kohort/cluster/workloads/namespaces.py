@@ -37,7 +37,7 @@ _FAST_POLLS = 4
 """Polls of a namespace before they become rarer: most are empty by then, the others wait for a finalizer."""
 
 
-class Remains(msgspec.Struct):
+class NamespaceContents(msgspec.Struct):
     """What is left in a namespace after a reconcile."""
 
     objects: Counter[str] = msgspec.field(default_factory=Counter)
@@ -79,8 +79,8 @@ class Namespaces:
         rarer = 1.5 ** min(10, max(0, self._tries[key] - _FAST_POLLS))
         return Requeue(after=min(_SLOWEST_POLL_SECONDS, _POLL_SECONDS * rarer))
 
-    async def _empty(self, name: str) -> Remains:
-        remains = Remains()
+    async def _empty(self, name: str) -> NamespaceContents:
+        remains = NamespaceContents()
         try:
             served = await served_resources(self.client)
         except ApiError as problem:
@@ -127,7 +127,7 @@ class Namespaces:
         except (NotFound, Conflict):
             return
 
-    async def _report(self, namespace: Namespace, remains: Remains) -> None:
+    async def _report(self, namespace: Namespace, remains: NamespaceContents) -> None:
         wanted = conditions(remains)
         before = {one.type: one for one in namespace.status.conditions}
         if all(_same(before.get(one["type"]), one) for one in wanted):
@@ -148,7 +148,7 @@ def _dotted(name: str) -> str:
     return name if "." in name else f"{name}."
 
 
-def conditions(remains: Remains) -> list[JsonObject]:
+def conditions(remains: NamespaceContents) -> list[JsonObject]:
     """The five conditions of a terminating namespace."""
     left = ", ".join(
         f"{_dotted(name)} has {count} resource instances" for name, count in sorted(remains.objects.items())

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.workloads import controller_ref, revisions
-from kohort.cluster.workloads.revisions import HASH_LABEL, New, Revision
+from kohort.cluster.workloads.revisions import HASH_LABEL, CreateRevision, Revision
 from kohort.kube.client import Client
 from kohort.kube.errors import AlreadyExists, NotFound
 from kohort.kube.informer import Informer
@@ -95,7 +95,7 @@ class History:
     async def _update_revision(self, owner: JsonObject, known: list[Revision], collisions: int) -> tuple[Revision, int]:
         data = template_data(owner["spec"]["template"])
         choice = revisions.choose(data, known)
-        if isinstance(choice, New):
+        if isinstance(choice, CreateRevision):
             return await self._create(owner, data, choice.number, collisions)
         if choice.number != choice.revision.number:
             await self._client.patch(

@@ -26,20 +26,20 @@ class Revision(msgspec.Struct, frozen=True):
     """What its hash label says."""
 
 
-class Reuse(msgspec.Struct, frozen=True):
+class ReuseRevision(msgspec.Struct, frozen=True):
     """The template is that of an existing revision; `number` says what its number must become."""
 
     revision: Revision
     number: int
 
 
-class New(msgspec.Struct, frozen=True):
+class CreateRevision(msgspec.Struct, frozen=True):
     """The template was never seen before."""
 
     number: int
 
 
-def choose(data: JsonObject, history: Sequence[Revision]) -> Reuse | New:
+def choose(data: JsonObject, history: Sequence[Revision]) -> ReuseRevision | CreateRevision:
     """Which revision the template belongs to.
 
     | template equals | then |
@@ -52,9 +52,9 @@ def choose(data: JsonObject, history: Sequence[Revision]) -> Reuse | New:
     newest = ordered[-1].number if ordered else 0
     equal = [revision for revision in ordered if revision.data == data]
     if not equal:
-        return New(newest + 1)
+        return CreateRevision(newest + 1)
     last = equal[-1]
-    return Reuse(last, last.number if last is ordered[-1] else newest + 1)
+    return ReuseRevision(last, last.number if last is ordered[-1] else newest + 1)
 
 
 def surplus(history: Sequence[Revision], live: set[str], limit: int) -> list[Revision]:

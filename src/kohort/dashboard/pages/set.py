@@ -150,7 +150,7 @@ def _marks(head: SetHead, tab: str) -> list[Child]:
 
 def workload_sections(page: WorkloadPage, causes: Sequence[ShownCause], act: Collection[str]) -> tuple[Section, ...]:
     """Of a workload without groups."""
-    troubled = _troubled(causes)
+    troubled = _objects_with_errors(causes)
     tables: list[Child] = [pod_table(f"Pods of {page.set.name}", page.pods.pods, troubled)]
     if page.pods.canary is not None:
         name = page.pods.canary.name
@@ -173,7 +173,7 @@ def set_sections(page: SetPage, causes: Sequence[ShownCause], act: Collection[st
     return (
         head_section(page.set, "", act),
         _explanation(page.set, page.restarted, causes, act),
-        *_groups(page, _troubled(causes), act),
+        *_groups(page, _objects_with_errors(causes), act),
         resources_section(page.resources),
     )
 
@@ -259,7 +259,7 @@ def _options(command: Command) -> list[tuple[str, str]] | None:
     return found
 
 
-def _troubled(causes: Sequence[ShownCause]) -> frozenset[str]:
+def _objects_with_errors(causes: Sequence[ShownCause]) -> frozenset[str]:
     """Names of objects with a cause that is an error."""
     return frozenset(name for one in causes if one.error for name in one.cause.objects)
 
@@ -379,18 +379,18 @@ def group_tone(group: GroupBranch, troubled: frozenset[str]) -> str:
     return BAD if any(one.name in troubled for one in group.pods) else BUSY if group.pods else QUIET
 
 
-def _tone(pod: PodBranch, troubled: frozenset[str]) -> str:
+def _status_color(pod: PodBranch, troubled: frozenset[str]) -> str:
     return OK if pod.ready else BAD if pod.name in troubled else BUSY
 
 
 def _square(pod: PodBranch, troubled: frozenset[str]) -> Html:
     words = f"{pod.name}, {pod.role}, {pod.state}"
-    return tag("li", hidden(words), class_=f"pod {pod.role} {_tone(pod, troubled)}", title=words)
+    return tag("li", hidden(words), class_=f"pod {pod.role} {_status_color(pod, troubled)}", title=words)
 
 
 def _pod_row(pod: PodBranch, troubled: frozenset[str]) -> list[Child]:
     role = tag("span", pod.role, class_="sub") if pod.role != "pod" else None
-    state = pill(pod.state if len(pod.state) < 40 else pod.state[:37] + "…", _tone(pod, troubled))
+    state = pill(pod.state if len(pod.state) < 40 else pod.state[:37] + "…", _status_color(pod, troubled))
     age = age_of(pod.age_seconds)
     return [[code(pod.name), role], pod.node or NOTHING, tag("span", state, title=pod.state), pod.restarts, age]
 

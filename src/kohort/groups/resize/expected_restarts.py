@@ -41,7 +41,7 @@ from kohort.rules.resource_edit import StatedAmounts, with_amounts
 def notes_after_resize(pod: Pod, resized: PodSpec) -> dict[str, int]:
     """What must be noted on a pod that gets these resources; empty if nothing new."""
     counts, noted = _restart_counts(pod), expected_restarts(pod)
-    found = {name: counts.get(name, 0) + 1 for name in containers_to_restart(_felt_spec(pod), resized)}
+    found = {name: counts.get(name, 0) + 1 for name in containers_to_restart(_spec_in_effect(pod), resized)}
     return {name: count for name, count in found.items() if noted.get(name, 0) < count}
 
 
@@ -72,7 +72,7 @@ def _restart_counts(pod: Pod) -> dict[str, int]:
     return {one.name: one.restart_count for one in statuses}
 
 
-def _felt_spec(pod: Pod) -> PodSpec:
+def _spec_in_effect(pod: Pod) -> PodSpec:
     """The spec with what its containers have. A resize that the node has not accepted has changed nothing for them."""
     pending = find_condition(pod.status.conditions, RESIZE_PENDING)
     if pending is None or pending.status != "True":

@@ -114,7 +114,7 @@ class Server:
             connection.finished(stream)
             return
         except Exception as problem:
-            _log.error("a call failed", method=path, problem=repr(problem))
+            _log.error("gRPC call failed", method=path, problem=repr(problem))
             status = RpcError(Code.INTERNAL, str(problem))
         self._finish(connection, stream, status)
 

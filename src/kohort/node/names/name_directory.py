@@ -91,7 +91,7 @@ class NameDirectory:
     async def run(self) -> None:
         while True:
             try:
-                await asyncio.wait_for(self._news.wait(), self._patience())
+                await asyncio.wait_for(self._news.wait(), self._seconds_until_check())
             except TimeoutError:
                 self._check_network = True
             await asyncio.sleep(SETTLING_SECONDS)
@@ -121,7 +121,7 @@ class NameDirectory:
             return []
         return [f"route to pod {address}" for address in restored]
 
-    def _patience(self) -> float | None:
+    def _seconds_until_check(self) -> float | None:
         """Seconds until the network of services is looked at, without any news."""
         if self._forwarding is None or (self.network is None and not self._forwarding.waiting):
             return None

@@ -60,7 +60,7 @@ class UdpForwarder(asyncio.DatagramProtocol):
     def __init__(self, choice: EndpointChoice) -> None:
         self._choice = choice
         self._transport: asyncio.DatagramTransport | None = None
-        self._senders: dict[Backend, _Onward] = {}
+        self._senders: dict[Backend, _UdpFlow] = {}
 
     async def start(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -77,7 +77,7 @@ class UdpForwarder(asyncio.DatagramProtocol):
             self._senders[addr].close()
         if addr not in self._senders and (candidates := self._choice.candidates(addr[0])):
             with contextlib.suppress(OSError):
-                self._senders[addr] = _Onward(candidates[0], addr, self._answer, self._forget)
+                self._senders[addr] = _UdpFlow(candidates[0], addr, self._answer, self._forget)
                 self._choice.chosen(addr[0], candidates[0])
         if addr in self._senders:
             self._senders[addr].send(data)
@@ -90,7 +90,7 @@ class UdpForwarder(asyncio.DatagramProtocol):
         self._senders.pop(sender, None)
 
 
-class _Onward:
+class _UdpFlow:
     """What one sender says to an endpoint, and what that one answers."""
 
     def __init__(
@@ -106,13 +106,13 @@ class _Onward:
         self._socket.setblocking(False)
         self._socket.connect(backend)
         self._answer = answer
-        self._over = over
+        self._on_close = over
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._socket, self._hear)
+        self._loop.add_reader(self._socket, self._receive)
         self._timer = self._loop.call_later(SILENCE_SECONDS, self.close)
 
     def send(self, data: bytes) -> None:
-        self._stay()
+        self._reset_idle_timer()
         with contextlib.suppress(OSError):
             self._socket.send(data)
 
@@ -120,14 +120,14 @@ class _Onward:
         self._timer.cancel()
         self._loop.remove_reader(self._socket)
         self._socket.close()
-        self._over(self._sender)
+        self._on_close(self._sender)
 
-    def _hear(self) -> None:
-        self._stay()
+    def _receive(self) -> None:
+        self._reset_idle_timer()
         with contextlib.suppress(OSError):
             self._answer(self._sender, self._socket.recv(CHUNK))
 
-    def _stay(self) -> None:
+    def _reset_idle_timer(self) -> None:
         self._timer.cancel()
         self._timer = self._loop.call_later(SILENCE_SECONDS, self.close)
 

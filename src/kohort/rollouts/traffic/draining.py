@@ -1,4 +1,4 @@
-"""Waiting for requests in flight, before pods that served lose their lives.
+"""Waiting for requests in flight, before pods that served are deleted.
 
 Routes lead elsewhere by now, and the grace period has passed: nothing new arrives. What is still being answered, a
 stream of tokens for example, ends normally if it ends within `drainTimeoutSeconds`. The time when the wait began is

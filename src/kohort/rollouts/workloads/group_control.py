@@ -104,7 +104,7 @@ class GroupControl(WorkloadControl[GroupSet]):
             in_place=in_place,
             canary_lost=canary is None and bool(ours),
             serving=serving_pods.of_group_set(stable),
-            remark=_remark(stable, in_place=in_place),
+            remark=_status_note(stable, in_place=in_place),
         )
 
     def _new_revision(self, canary: GroupSet | None, in_place: str) -> str:
@@ -340,7 +340,7 @@ def _not_promoted(stable: GroupSet) -> str:
     return ""
 
 
-def _remark(stable: GroupSet, *, in_place: bool) -> str:
+def _status_note(stable: GroupSet, *, in_place: bool) -> str:
     if stable.in_progress and stable.replicas == 0:
         return "the stable set is scaled to 0: no request reaches the old version until it has groups again"
     return in_place_release.REMARK if in_place else ""

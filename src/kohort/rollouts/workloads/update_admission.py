@@ -89,7 +89,8 @@ def _promoting(new: JsonObject, old: JsonObject, stored: GroupSet) -> AdmissionD
 
 
 def _refused_in_place(new: JsonObject, stored: GroupSet) -> AdmissionDecision | None:
-    """A canary set beside a stable set that has two versions could not be told from both. The way back is open."""
+    """While the stable set has two versions, no Service could select a canary set apart from both. A return to the
+    stable version is allowed."""
     if stored.step_partition == HELD_PARTITION or not stored.resizes_in_place:
         return None
     annotations = stored.metadata.annotations

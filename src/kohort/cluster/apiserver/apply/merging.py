@@ -48,11 +48,11 @@ def _merge_items(live: list[Json], intent: list[Json], node: Node) -> list[Json]
 
     return [
         live[position] if position is not None else combined(name)
-        for name, position in _woven(live_names, intent_names)
+        for name, position in _merged_order(live_names, intent_names)
     ]
 
 
-def _woven(live: list[str], intent: list[str]) -> Iterator[tuple[str, int | None]]:
+def _merged_order(live: list[str], intent: list[str]) -> Iterator[tuple[str, int | None]]:
     """The names of both lists in their merged order; items that only the live list has come with their position."""
     alive, wanted = set(live), set(intent)
     shared = iter([name for name in intent if name in alive])

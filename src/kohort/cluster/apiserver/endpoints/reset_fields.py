@@ -80,7 +80,7 @@ def at_version(parts: ServerParts, call: ResourceRequest) -> managed.AtVersion |
     return convert
 
 
-def outgrown(call: ResourceRequest, live: JsonObject) -> bool:
+def violates_current_schema(call: ResourceRequest, live: JsonObject) -> bool:
     """Whether a custom resource has values of types that the definition, which changed since, does not allow."""
     revision = live["metadata"].get("resourceVersion") or "0"
     if not call.kind.custom or int(revision) > call.view.fresh_since:

@@ -25,7 +25,12 @@ from kohort.cluster.apiserver.endpoints.preserved_fields import (
 from kohort.cluster.apiserver.endpoints.query_options import WriteOptions, manager_of, write_options
 from kohort.cluster.apiserver.endpoints.reading import missing
 from kohort.cluster.apiserver.endpoints.request_context import ResourceRequest, ServerParts, write_context
-from kohort.cluster.apiserver.endpoints.reset_fields import at_version, ignored_fields, outgrown, tracked_fields
+from kohort.cluster.apiserver.endpoints.reset_fields import (
+    at_version,
+    ignored_fields,
+    tracked_fields,
+    violates_current_schema,
+)
 from kohort.cluster.apiserver.endpoints.scale_document import put_replicas, scale_of
 from kohort.cluster.apiserver.kinds import metadata as metadata_rules
 from kohort.cluster.apiserver.kinds.disabled_fields import drop_disabled
@@ -306,7 +311,7 @@ class Writer:
 
     def record(self, call: ResourceRequest, options: WriteOptions, live: JsonObject | None, obj: JsonObject) -> None:
         """Note in managedFields who wrote what. An object that its new schema cannot read has no owners."""
-        if live is not None and outgrown(call, live):
+        if live is not None and violates_current_schema(call, live):
             obj.setdefault("metadata", {}).pop("managedFields", None)
             return
         managed.record_update(

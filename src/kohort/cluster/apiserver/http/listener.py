@@ -76,7 +76,7 @@ class Listener:
 
     def _rest(self, problem: OSError) -> None:
         if not self._complained:
-            self._log.error("no more connections can be accepted at present", problem=str(problem))
+            self._log.error("failed to accept connections", problem=str(problem))
             self._complained = True
         for one in self._sockets:
             self._loop.remove_reader(one)

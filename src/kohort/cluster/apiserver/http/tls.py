@@ -74,7 +74,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._fresh = False
         self._incoming.write(self._secured.buffer[:nbytes])
         try:
-            if self._above is None and not self._shaken():
+            if self._above is None and not self._continue_handshake():
                 return
             data = self._decrypted()
         except ssl.SSLError:
@@ -105,7 +105,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     # --- the engine ---------------------------------------------------------------------------------------------------
 
-    def _shaken(self) -> bool:
+    def _continue_handshake(self) -> bool:
         """Go on with the handshake; whether it is over."""
         try:
             self._engine.do_handshake()

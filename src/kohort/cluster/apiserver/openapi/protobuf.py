@@ -215,10 +215,10 @@ def _number(number: int, value: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    return bytes(_sevens(value))
+    return bytes(_varint_bytes(value))
 
 
-def _sevens(value: int) -> Iterator[int]:
+def _varint_bytes(value: int) -> Iterator[int]:
     while value > 0x7F:
         yield value & 0x7F | 0x80
         value >>= 7

@@ -128,7 +128,7 @@ class Committer(Generic[W]):
             log.error("%s", error)
             failure = error
         except Exception as error:
-            # Whatever it was, this thread must live on and the writers must hear of it.
+            # Whatever went wrong, this thread goes on, and every writer gets the error.
             log.error("cannot write to %s: %s", self._journal.path, error)
             failure = WriteFailed(f"cannot write to {self._journal.path}: {error}")
         self._report(group, failure)

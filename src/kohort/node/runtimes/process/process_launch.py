@@ -48,7 +48,7 @@ def spawn(launch: Launch, stdin: int, stdout: int, stderr: int, within: int = 0)
     """Start it, and return its pid and what could not be done as asked; `within` is a process whose files and names it
     shall see. Raises CannotStart."""
     command = list(launch.command)
-    complaints, complain = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    complaints, error_pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         with _process_namespace(launch, within) as notes:
             process = subprocess.Popen(
@@ -59,7 +59,7 @@ def spawn(launch: Launch, stdin: int, stdout: int, stderr: int, within: int = 0)
                 env=launch.env,
                 close_fds=True,
                 start_new_session=True,
-                preexec_fn=_prepared(launch, within, complain),
+                preexec_fn=_prepared(launch, within, error_pipe),
             )
         with contextlib.suppress(BlockingIOError):  # the program runs: these are no complaints
             notes += os.read(complaints, LONGEST_COMPLAINT).decode(errors="replace").splitlines()
@@ -74,7 +74,7 @@ def spawn(launch: Launch, stdin: int, stdout: int, stderr: int, within: int = 0)
         raise CannotStart(f'cannot start "{command[0]}": {problem}') from None
     finally:
         os.close(complaints)
-        os.close(complain)
+        os.close(error_pipe)
     process.returncode = 0  # reaped by the supervisor, not by this object
     return process.pid, tuple(notes)
 
@@ -127,14 +127,14 @@ def become_subreaper() -> None:
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _prepared(launch: Launch, within: int, complain: int) -> Callable[[], None]:
-    """What happens in the child between fork and exec. Simple calls only. What goes wrong is written to `complain`."""
+def _prepared(launch: Launch, within: int, error_pipe: int) -> Callable[[], None]:
+    """What happens in the child between fork and exec. Simple calls only; errors are written to `error_pipe`."""
 
     def prepare() -> None:
         try:
             enter()
         except Exception as problem:
-            os.write(complain, str(problem).encode(errors="replace")[:LONGEST_COMPLAINT])
+            os.write(error_pipe, str(problem).encode(errors="replace")[:LONGEST_COMPLAINT])
             raise
 
     def enter() -> None:
@@ -161,7 +161,7 @@ def _prepared(launch: Launch, within: int, complain: int) -> Callable[[], None]:
 
     def note(lines: list[str]) -> None:
         if lines:
-            os.write(complain, "".join(f"{line}\n" for line in lines).encode(errors="replace")[:LONGEST_COMPLAINT])
+            os.write(error_pipe, "".join(f"{line}\n" for line in lines).encode(errors="replace")[:LONGEST_COMPLAINT])
 
     return prepare
 

@@ -94,7 +94,7 @@ def _node_problem(node: str, attributes: Attributes) -> str:
     if attributes.operation == "DELETE":
         return ""
     new, old = attributes.object or {}, attributes.old_object or {}
-    forbidden = ", ".join(sorted(_steering(_labels(new), _labels(old))))
+    forbidden = ", ".join(sorted(_forbidden_label_changes(_labels(new), _labels(old))))
     if attributes.operation == "CREATE":
         return f'node "{node}" is not allowed to set the following labels: {forbidden}' if forbidden else ""
     if _part(new, "spec", "taints") != _part(old, "spec", "taints"):
@@ -112,7 +112,7 @@ def _labels(obj: JsonObject) -> dict[str, str]:
     return (obj.get("metadata") or {}).get("labels") or {}
 
 
-def _steering(new: dict[str, str], old: dict[str, str]) -> Iterator[str]:
+def _forbidden_label_changes(new: dict[str, str], old: dict[str, str]) -> Iterator[str]:
     """Labels that changed and are not a node's to change."""
     for label in new.keys() | old.keys():
         if new.get(label) == old.get(label):
