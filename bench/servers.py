@@ -79,7 +79,7 @@ def _real() -> Iterator[Server]:
 
     binaries = kubernetes.find()
     if binaries is None:
-        raise RuntimeError("no Kubernetes binaries: run tools/kubernetes/build.py, or set KUBEBUILDER_ASSETS")
+        raise RuntimeError("no Kubernetes binaries: run python -m tools.kubernetes.build, or set KUBEBUILDER_ASSETS")
     flags = {"kube-apiserver": ["--disable-admission-plugins=ServiceAccount"]}
     with (
         tempfile.TemporaryDirectory() as directory,

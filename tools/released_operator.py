@@ -3,12 +3,13 @@
 Beside the program lie the folders of its module that it is installed with, for kustomize, or needs at run time.
 """
 
-import os
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from tools.go_programs import cache_folder, compile_once, go, only_builder
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,7 @@ class Released:
 
     @property
     def home(self) -> Path:
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        return root / "kohort" / f"{self.name}-{self.version}"
+        return cache_folder(f"{self.name}-{self.version}")
 
     @property
     def program(self) -> Path:
@@ -42,25 +42,12 @@ class Released:
         found = self.find()
         if found is not None:
             return found
-        if shutil.which("go") is None:
-            raise RuntimeError(f"no Go to build {self.name} {self.version} with")
-        self.home.mkdir(parents=True, exist_ok=True)
-        if not self.program.is_file():
-            print(f"building {self.name} {self.version} (once)", file=sys.stderr, flush=True)
-            partial = self.program.with_name(".manager")
-            self._go("build", "-ldflags", "-s -w", "-o", str(partial), self.package)
-            partial.rename(self.program)
-        module = Path(self._go("list", "-m", "-f", "{{.Dir}}", self.module).strip())
-        for name in self.folders:
-            self._copy(module / name, self.folder(name))
+        compile_once(self.program, self.source, "build", "-ldflags", "-s -w", package=self.package)
+        module = Path(go(self.source, "list", "-m", "-f", "{{.Dir}}", self.module).strip())
+        with only_builder(self.home):
+            for name in self.folders:
+                self._copy(module / name, self.folder(name))
         return self.program
-
-    def _go(self, *words: str) -> str:
-        environment = {**os.environ, "CGO_ENABLED": "0"}
-        command = ["go", *words]
-        return subprocess.run(
-            command, cwd=self.source, env=environment, check=True, stdout=subprocess.PIPE, text=True
-        ).stdout
 
     def _copy(self, source: Path, target: Path) -> None:
         shutil.copytree(source, target, copy_function=shutil.copyfile, dirs_exist_ok=True)

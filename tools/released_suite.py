@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from tools.go_programs import go, only_builder
 from tools.released_operator import Released
 
 SUITE: Final = "test/e2e"
@@ -25,15 +26,13 @@ def build_suite(released: Released) -> Path:
         return program
     if shutil.which("go") is None:
         raise RuntimeError("no Go to build the suite with")
-    program.parent.mkdir(parents=True, exist_ok=True)
+    with only_builder(program.parent):
+        return program if program.is_file() else _build(released, program)
+
+
+def _build(released: Released, program: Path) -> Path:
     print(f"building the suite of {released.name} {released.version} (once)", file=sys.stderr, flush=True)
-    found = subprocess.run(
-        ["go", "list", "-m", "-f", "{{.Dir}}", released.module],
-        cwd=released.source,
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    ).stdout
+    found = go(released.source, "list", "-m", "-f", "{{.Dir}}", released.module)
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder) / "module"
         shutil.copytree(found.strip(), sources, copy_function=shutil.copyfile)

@@ -1,15 +1,16 @@
 """Build Helm for the tests of the chart, once, into a cache folder.
 
-    python3 tools/helm/build.py            prints the path of the program
+    python3 -m tools.helm.build            prints the path of the program
 
 A Helm that is installed is taken as it is.
 """
 
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from tools.go_programs import cache_folder, compile_once
 
 VERSION = "3.19.5"
 HERE = Path(__file__).resolve().parent
@@ -27,21 +28,11 @@ def build() -> Path:
     found = find()
     if found is not None:
         return found
-    if shutil.which("go") is None:
-        raise RuntimeError("neither Helm nor Go to build it with is here")
-    target = _cached()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    print("building Helm (once)", file=sys.stderr, flush=True)
-    partial = target.with_name(".helm")
-    command = ["go", "build", "-ldflags", "-s -w", "-o", str(partial), "helm.sh/helm/v3/cmd/helm"]
-    subprocess.run(command, cwd=HERE, env={**os.environ, "CGO_ENABLED": "0"}, check=True)
-    partial.rename(target)
-    return target
+    return compile_once(_cached(), HERE, "build", "-ldflags", "-s -w", package="helm.sh/helm/v3/cmd/helm")
 
 
 def _cached() -> Path:
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return root / "kohort" / f"helm-{VERSION}" / "helm"
+    return cache_folder(f"helm-{VERSION}") / "helm"
 
 
 if __name__ == "__main__":

@@ -1,17 +1,19 @@
 """Build the real control plane for tests and benchmarks, once, into a cache folder.
 
-    python3 tools/kubernetes/build.py            prints the folder with etcd, kube-apiserver, ..., kubectl
-    python3 tools/kubernetes/build.py kubelet    prints the path of kubelet, which only `make twin` and a benchmark need
+    python3 -m tools.kubernetes.build            prints the folder with etcd, kube-apiserver, ..., kubectl
+    python3 -m tools.kubernetes.build kubelet    prints the path of kubelet, which only `make twin` and a benchmark need
 
 Binaries named by KUBEBUILDER_ASSETS are taken as they are. Otherwise Go compiles them from its module proxy: about six
 minutes on two cores, the first time.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from tools import go_programs
+from tools.go_programs import compile_once
 
 VERSION = "1.36.4"
 HERE = Path(__file__).resolve().parent
@@ -26,8 +28,7 @@ KUBELET = "k8s.io/kubernetes/cmd/kubelet"
 
 
 def cache_folder() -> Path:
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return root / "kohort" / f"kubernetes-{VERSION}"
+    return go_programs.cache_folder(f"kubernetes-{VERSION}")
 
 
 def find() -> Path | None:
@@ -61,20 +62,7 @@ def build_kubelet() -> Path:
 
 
 def _compile(name: str, package: str) -> Path:
-    folder = cache_folder()
-    program = folder / name
-    if program.is_file():
-        return program
-    if shutil.which("go") is None:
-        raise RuntimeError(
-            f"{name} is not built, and Go is not here: install Go, or point KUBEBUILDER_ASSETS to the control plane"
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    print(f"building {name} (once)", file=sys.stderr, flush=True)
-    partial = folder / f".{name}"
-    command = ["go", "build", "-ldflags", _flags(), "-o", str(partial), package]
-    subprocess.run(command, cwd=HERE, env={**os.environ, "CGO_ENABLED": "0"}, check=True)
-    return partial.rename(program)
+    return compile_once(cache_folder() / name, HERE, "build", "-ldflags", _flags(), package=package)
 
 
 def _flags() -> str:
@@ -93,4 +81,5 @@ if __name__ == "__main__":
         print(build_kubelet() if sys.argv[1:] == ["kubelet"] else build())
     except (RuntimeError, subprocess.CalledProcessError) as problem:
         print(f"the control plane could not be built: {problem}", file=sys.stderr)
+        print("KUBEBUILDER_ASSETS may name a folder that has it", file=sys.stderr)
         raise SystemExit(1) from None
