@@ -32,9 +32,10 @@ import msgspec
 
 from kohort.dashboard.cluster_cache import NEEDED, OPTIONAL
 from kohort.kube import clock
+from kohort.kube.access_reviews import is_allowed, resource_access
 from kohort.kube.client import Client
 from kohort.kube.credentials import Certificate, Credentials, Static
-from kohort.kube.resources import LEADER_WORKER_SETS, ROLLOUTS, SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
+from kohort.kube.resources import LEADER_WORKER_SETS, ROLLOUTS, TOKEN_REVIEWS, Resource
 from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.json_types import JsonObject
 from kohort.rules.client_certificate import PeerCertificate, certificate_subject
@@ -144,21 +145,13 @@ class ReviewedRights:
             return allowed
 
     async def _ask(self, user: User, resource: Resource, namespace: str) -> bool:
-        spec: JsonObject = {
-            "user": user.name,
+        shown: JsonObject = {
+            "username": user.name,
             "uid": user.uid,
             "groups": list(user.groups),
             "extra": {key: list(values) for key, values in user.extra},
-            "resourceAttributes": {
-                "verb": "list",
-                "group": resource.group,
-                "version": resource.version,
-                "resource": resource.plural,
-                "namespace": namespace,
-            },
         }
-        answer: JsonObject = await self._client.create(SUBJECT_ACCESS_REVIEWS, {"spec": spec})
-        return bool((answer.get("status") or {}).get("allowed"))
+        return await is_allowed(self._client, shown, resource_access("list", resource, namespace))
 
 
 class TokenReviewer:

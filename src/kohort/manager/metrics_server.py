@@ -15,9 +15,10 @@ import msgspec
 from aiohttp import web
 
 from kohort.kube import errors
+from kohort.kube.access_reviews import is_allowed, path_access
 from kohort.kube.client import Client
 from kohort.kube.log import Log
-from kohort.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from kohort.kube.resources import TOKEN_REVIEWS
 from kohort.manager.web_server import Address, listen
 from kohort.objects.json_types import JsonObject
 
@@ -61,16 +62,7 @@ class Gate:
         found = review.get("status") or {}
         if not found.get("authenticated"):
             return 401
-        user = found["user"]
-        spec: JsonObject = {
-            "user": user.get("username", ""),
-            "uid": user.get("uid", ""),
-            "groups": user.get("groups") or [],
-            "extra": user.get("extra") or {},
-            "nonResourceAttributes": {"path": PATH, "verb": "get"},
-        }
-        access: JsonObject = await self._client.create(SUBJECT_ACCESS_REVIEWS, {"spec": spec})
-        return 200 if (access.get("status") or {}).get("allowed") else 403
+        return 200 if await is_allowed(self._client, found["user"], path_access("get", PATH)) else 403
 
 
 class MetricsServer:
