@@ -73,6 +73,7 @@ def register(
         traffic = register_traffic(manager, configuration=Key(scripts_namespace, CONFIGURATION))
         releases.cache = register_rollouts(manager, traffic, features=features, fetch=fetch)
         releases.traffic, releases.features = traffic, features
+        releases.client = releases.client or manager.client
     if not self_contained:
         return
     endpoints = {

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.install.options import Options
-from kohort.install.roles import workload_rules
+from kohort.install.roles import MANAGER, access, rule, workload_rules
 from kohort.kube.client import Client
 from kohort.kube.http import Request, Response
 from kohort.kube.manager import Manager
@@ -30,3 +30,13 @@ async def test_all_caches_may_be_filled(rollouts: bool) -> None:
         for resource in rule["resources"]
     }
     assert {(one.group, one.plural) for one in cached} - granted == set()
+
+
+@pytest.mark.parametrize("namespaces", [(), ("serving",)])
+def test_the_operator_may_ask_what_the_author_of_an_analysis_may_read(namespaces: tuple[str, ...]) -> None:
+    """In the role of its controllers: that of its metrics may be taken away from an operator without metrics."""
+    roles = {
+        one["metadata"]["name"]: one for one in access(Options(namespaces=namespaces)) if one["kind"] == "ClusterRole"
+    }
+    reviews = [one for one in roles[MANAGER]["rules"] if "subjectaccessreviews" in one["resources"]]
+    assert reviews == [rule(["authorization.k8s.io"], ["subjectaccessreviews"], ["create"])]

@@ -15,6 +15,8 @@ import msgspec
 
 from kohort.admission.jsondiff import operations
 from kohort.admission.reviews import Endpoints
+from kohort.admission.secret_access import AccessUnknown, refused_uses
+from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, STATEFUL_SETS, Key
 from kohort.objects import field_errors
@@ -24,7 +26,8 @@ from kohort.objects.meta import OwnerReference
 from kohort.rollouts import v1alpha1_checks, validation, version_conversion
 from kohort.rollouts.action_result import Problem
 from kohort.rollouts.analysis.analysis_rules import InvalidAnalysis, parse_plan
-from kohort.rollouts.analysis.analysis_types import ReleaseAnalysis
+from kohort.rollouts.analysis.analysis_types import AnalysisSpec, ReleaseAnalysis
+from kohort.rollouts.analysis.secret_uses import SecretUse, uses_to_review
 from kohort.rollouts.analysis_control.judgements import judgement_of, unjudged
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.feature_gates import Features, keeps_hold
@@ -57,9 +60,12 @@ Admit = Callable[[JsonObject, JsonObject, AdmissionContext], AdmissionDecision]
 
 
 class RolloutWebhooks:
-    """The endpoints, served before there are caches and while those are replaced: their owner sets `cache`."""
+    """The endpoints, served before there are caches and while those are replaced: their owner sets `cache`, and
+    `client` if it is not known at the beginning."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: Client | None = None) -> None:
+        self.client = client
+        """Asks the cluster what a user may do. Without it, no ReleaseAnalysis is let through."""
         self.cache: RolloutCache | None = None
         self.traffic: Traffic | None = None
         """Looks up the Services and routes that a Rollout names; without it, nothing is said about them."""
@@ -75,7 +81,7 @@ class RolloutWebhooks:
                 lambda request, cache: _workload(request, cache, _stateful_set_context, admit_stateful_set)
             ),
             VALIDATE_ROLLOUT: self._rollout,
-            VALIDATE_ANALYSIS: self._known(_analysis),
+            VALIDATE_ANALYSIS: self._analysis,
             CONVERT: convert,
         }
 
@@ -87,6 +93,12 @@ class RolloutWebhooks:
             return review.answer
         warnings = [*review.answer.get("warnings", ()), *await _unresolved(review.changed, self.cache, self.traffic)]
         return {**review.answer, **({"warnings": warnings} if warnings else {})}
+
+    async def _analysis(self, request: JsonObject) -> JsonObject:
+        if self.cache is None or not self.cache.synced or self.client is None:
+            return _denied(503, "ServiceUnavailable", _NOT_READY)
+        review = _judged_analysis(request, self.cache)
+        return await _with_access(request, review.uses, self.client) if review.uses else review.answer
 
     def _known(self, answer: Callable[[JsonObject, RolloutCache], JsonObject]) -> Callable[[JsonObject], JsonObject]:
         def answered(request: JsonObject) -> JsonObject:
@@ -281,30 +293,59 @@ def _serving(rollout: Rollout, cache: RolloutCache) -> ServingPods | None:
 # Analyses
 
 
-def _analysis(request: JsonObject, cache: RolloutCache) -> JsonObject:
+class _AnalysisReview(msgspec.Struct, frozen=True):
+    answer: JsonObject
+    uses: tuple[SecretUse, ...] = ()
+    """Where it was admitted so far: what the user must be allowed to read besides."""
+
+
+def _judged_analysis(request: JsonObject, cache: RolloutCache) -> _AnalysisReview:
     """A ReleaseAnalysis that cannot be used is refused, in the words in which a release would say so. One that is
-    stored already can be labelled and deleted."""
+    stored already can be labelled and deleted; also while it is being deleted, it is not let to use other Secrets."""
     document, stored = request.get("object"), request.get("oldObject") or {}
-    if document is None or request.get("subResource") or document["metadata"].get("deletionTimestamp"):
-        return _ALLOWED
-    if document.get("spec") == stored.get("spec"):
-        return _ALLOWED
+    if document is None or request.get("subResource") or document.get("spec") == stored.get("spec"):
+        return _AnalysisReview(_ALLOWED)
     metadata = document["metadata"]
-    prefix = f'ReleaseAnalysis.kohort.dev "{metadata.get("name", "")}" is invalid: '
+    prefix = f"{_analysis_name(document)} is invalid: "
     try:
         analysis = msgspec.convert(document, ReleaseAnalysis)
-        plan = parse_plan(analysis.spec)
+        found = [] if metadata.get("deletionTimestamp") else unjudged(parse_plan(analysis.spec), analysis, cache)
     except msgspec.ValidationError as problem:
-        return _denied(400, "BadRequest", f"not a ReleaseAnalysis: {problem}")
+        return _AnalysisReview(_denied(400, "BadRequest", f"not a ReleaseAnalysis: {problem}"))
     except InvalidAnalysis as problem:
-        return _denied(422, "Invalid", f"{prefix}{problem}")
-    found = unjudged(plan, analysis, cache)
-    return _denied(422, "Invalid", f"{prefix}{'; '.join(found)}") if found else _ALLOWED
+        return _AnalysisReview(_denied(422, "Invalid", f"{prefix}{problem}"))
+    if found:
+        return _AnalysisReview(_denied(422, "Invalid", f"{prefix}{'; '.join(found)}"))
+    return _AnalysisReview(_ALLOWED, uses_to_review(analysis.spec, _stored_spec(stored)))
+
+
+def _stored_spec(stored: JsonObject) -> AnalysisSpec | None:
+    try:
+        return msgspec.convert(stored.get("spec"), AnalysisSpec)
+    except msgspec.ValidationError:
+        return None
+
+
+async def _with_access(request: JsonObject, uses: tuple[SecretUse, ...], client: Client) -> JsonObject:
+    name = _analysis_name(request["object"])
+    try:
+        found = await refused_uses(client, request.get("userInfo") or {}, request.get("namespace") or "", uses)
+    except AccessUnknown as problem:
+        return _denied(503, "ServiceUnavailable", f"{name}: {problem}", {"retryAfterSeconds": 1})
+    if not found:
+        return _ALLOWED
+    causes = [{"reason": one.reason, "field": one.field, "message": one.message} for one in found]
+    return _denied(403, "Forbidden", f"{name} is forbidden: {listed(found)}", {"causes": causes})
+
+
+def _analysis_name(document: JsonObject) -> str:
+    return f'ReleaseAnalysis.kohort.dev "{document["metadata"].get("name", "")}"'
 
 
 def _invalid_message(name: str, found: list[FieldError]) -> str:
     return f'Rollout.rollouts.kruise.io "{name}" is invalid: {listed(found)}'
 
 
-def _denied(code: int, reason: str, message: str) -> JsonObject:
-    return {"allowed": False, "status": {"code": code, "reason": reason, "message": message}}
+def _denied(code: int, reason: str, message: str, details: JsonObject | None = None) -> JsonObject:
+    status = {"code": code, "reason": reason, "message": message, **({"details": details} if details else {})}
+    return {"allowed": False, "status": status}

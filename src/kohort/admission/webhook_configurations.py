@@ -121,9 +121,8 @@ def _rollout_configurations(address: Address) -> list[JsonObject]:
         "operations": ["CREATE", "UPDATE"],
         "resources": [RELEASE_ANALYSES.plural],
     }
-    # Without an operator an invalid one is stored, and holds the release that names it at its beginning.
+    # Stored unseen, one could have the operator send Secrets that its author may not read: none without an operator.
     judged = _hook(address, "vreleaseanalysis.kohort.dev", releases.VALIDATE_ANALYSIS, rule)
-    judged |= {"failurePolicy": "Ignore"}
     return [
         _configuration("MutatingWebhookConfiguration", releases.MUTATING, held),
         _configuration("ValidatingWebhookConfiguration", releases.VALIDATING, [checked, warned, judged]),

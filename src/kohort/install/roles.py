@@ -112,7 +112,10 @@ def cluster_rules(options: Options) -> list[JsonObject]:
         # Their conversion must trust the certificate, as the webhooks do.
         converted = rule(["apiextensions.k8s.io"], ["customresourcedefinitions"], ["get", "patch"], [*CONVERTED])
         # Whether the groups that a release adds have room.
-        rules += [converted, rule([""], ["nodes"], ["list"])]
+        room = rule([""], ["nodes"], ["list"])
+        # Whether a user may read the Secrets that this user's ReleaseAnalysis names.
+        reviews = rule(["authorization.k8s.io"], ["subjectaccessreviews"], ["create"])
+        rules += [converted, room, reviews]
     return rules
 
 

@@ -107,7 +107,7 @@ class OperatorProcess:
             gang_scheduler=options.configuration.gang_scheduler,
             client=self._client,
         )
-        self._rollout_webhooks = RolloutWebhooks()
+        self._rollout_webhooks = RolloutWebhooks(self._client)
         self._metrics_tls: ssl.SSLContext | None = None
         self.stopping = False
         self.health_port = 0

@@ -3,14 +3,16 @@
 import asyncio
 
 import pytest
-from tests.rollouts.analysis.served_metrics import ERRORS, TTFT, judged_cluster, judged_rollout
+from tests.rollouts.analysis.analyses import analysis_spec
+from tests.rollouts.analysis.served_metrics import ERRORS, TTFT, JudgedStory, judged_cluster, judged_rollout
 from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3
 
 from kohort.kube.errors import ApiError
-from kohort.kube.resources import ANALYSIS_RUNS, RELEASE_ANALYSES, ROLLOUTS
+from kohort.kube.resources import ANALYSIS_RUNS, NAMESPACES, RELEASE_ANALYSES, ROLLOUTS
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.rollout_types import Progress
 from kohort.rollouts.step_analysis import override_document
+from kohort.rules import rollout_labels
 
 
 async def test_a_good_version_is_promoted_after_every_step_was_judged() -> None:
@@ -69,6 +71,21 @@ async def test_a_release_does_not_begin_without_its_analysis() -> None:
         assert not story.canaries
         await story.analysis(mode="DryRun")
         await story.healthy(V2)
+
+
+async def test_a_release_is_not_judged_by_an_analysis_of_another_namespace() -> None:
+    async def names(story: JudgedStory, name: str) -> None:
+        await story.edit({"metadata": {"annotations": {rollout_labels.ANALYSIS_NAME: name}}})
+        await story.until(lambda: f"ReleaseAnalysis {name} does not exist" in story.message)
+
+    async with judged_cluster() as story:
+        await story.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+        await story.client.create(RELEASE_ANALYSES, {"metadata": {"name": "slo"}, "spec": analysis_spec()}, "other")
+        await story.begin(plan=judged_rollout())
+        await story.change(V2)
+        for name in ("slo", "other/slo", "../other/slo", "../../other/releaseanalyses/slo"):
+            await names(story, name)
+        assert not story.canaries
 
 
 async def test_a_release_does_not_begin_with_an_invalid_analysis() -> None:
