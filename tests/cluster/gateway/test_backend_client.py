@@ -46,7 +46,8 @@ async def answering(answer: bytes, *, pieces: int = 0, close: bool = True) -> As
 
 
 async def whole(connection: BackendConnection, method: str = "GET") -> tuple[int, bytes]:
-    head = await connection.head(method, 5.0)
+    connection.expect(5.0)
+    head = await connection.head(method)
     body = b""
     while part := await connection.read():
         body += part
@@ -139,7 +140,8 @@ async def test_an_answer_without_a_body_ends_with_its_head() -> None:
 async def test_a_backend_that_says_nothing_in_time_is_given_up() -> None:
     async with answering(OK, close=False) as connection:
         with pytest.raises(AnswerTimeout):
-            await connection.head("GET", 0.05)
+            connection.expect(0.05)
+            await connection.head("GET")
 
 
 async def test_an_address_that_nothing_listens_at() -> None:

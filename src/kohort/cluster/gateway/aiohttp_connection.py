@@ -24,9 +24,9 @@ from aiohttp import (
 from multidict import CIMultiDict
 from yarl import URL
 
-from kohort.cluster.gateway.backend_client import CONNECT_SECONDS, reason_of
+from kohort.cluster.gateway.backend_client import CONNECT_SECONDS
 from kohort.cluster.gateway.backends import Address
-from kohort.cluster.gateway.client_request import ClientRequest, RefusedRequest
+from kohort.cluster.gateway.client_request import ClientRequest, RefusedRequest, reason_of
 from kohort.kube.tasks import cancel_all
 
 MESSAGE_BYTES: Final = 16 * 1024 * 1024

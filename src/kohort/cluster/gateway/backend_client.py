@@ -11,8 +11,7 @@ import asyncio
 import re
 import socket
 from collections.abc import Iterator
-from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 
 from multidict import CIMultiDict
 
@@ -87,7 +86,7 @@ def header_lines(data: bytes) -> CIMultiDict[str]:
     return CIMultiDict([(name, value.strip(" \t")) for name, _, value in split])
 
 
-class _Body:
+class Body:
     """Where the body of an answer ends: after `left` bytes, with the last chunk, or with the connection."""
 
     __slots__ = ("chunked", "done", "left", "reusable")
@@ -119,6 +118,16 @@ class _Body:
             self.done = True
 
 
+class AnswerReceiver(Protocol):
+    """Takes the answer to a request in place of a task that waits for it; called once."""
+
+    def received(self, data: bytes, /) -> bool:
+        """Whether these first bytes were the whole answer."""
+
+    def go_on_in_task(self) -> None:
+        """The connection is lost, or the answer does not come in time."""
+
+
 class BackendConnection(asyncio.Protocol):
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -137,7 +146,8 @@ class BackendConnection(asyncio.Protocol):
         self._timeout = 0.0
         self._heard = 0.0
         self._late = False
-        self._body: _Body | None = None
+        self._body: Body | None = None
+        self._receiver: AnswerReceiver | None = None
 
     # Called by the transport
 
@@ -149,6 +159,11 @@ class BackendConnection(asyncio.Protocol):
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def data_received(self, data: bytes) -> None:
+        receiver = self._receiver
+        if receiver is not None:
+            self._receiver = None
+            if receiver.received(data):
+                return
         self._data += data
         self._heard = self._loop.time()
         if len(self._data) > BUFFER_LIMIT and not self._paused and self._transport is not None:
@@ -178,6 +193,10 @@ class BackendConnection(asyncio.Protocol):
             room.set_result(None)
 
     def _wake(self) -> None:
+        if (receiver := self._receiver) is not None:
+            self._receiver = None
+            receiver.go_on_in_task()
+            return
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -200,12 +219,16 @@ class BackendConnection(asyncio.Protocol):
 
     # Its answer
 
-    async def head(self, method: str, timeout: float) -> AnswerHead:
-        """`timeout` is also how long parts of the body may take, each."""
+    def expect(self, timeout: float, receiver: AnswerReceiver | None = None) -> None:
+        """An answer, of which each part may take so long. Its first bytes go to the receiver, or to `head`."""
         now = self._loop.time()
         self._timeout, self._late, self._heard = timeout, False, now
         if self._timer is None or self._timer.when() > now + timeout:
             self._set_timer(timeout)
+        self._receiver = receiver
+
+    async def head(self, method: str) -> AnswerHead:
+        """Of an answer that is expected."""
         searched = 0
         while True:
             end = self._data.find(b"\r\n\r\n", max(0, searched - 3))
@@ -213,7 +236,7 @@ class BackendConnection(asyncio.Protocol):
                 head = read_answer_head(bytes(self._data[: end + 2]))
                 del self._data[: end + 4]
                 if head.status >= 200:
-                    self._body = _Body(head, method)
+                    self._body = Body(head, method)
                     return head
                 if head.status == 101:
                     raise BadAnswer("the backend switched protocols without being asked to")
@@ -259,7 +282,7 @@ class BackendConnection(asyncio.Protocol):
         body = self._body
         return body is not None and (body.done or (body.left is not None and len(self._data) >= body.left))
 
-    def _plain(self, body: _Body) -> bytes:
+    def _plain(self, body: Body) -> bytes:
         if body.left is None or len(self._data) <= body.left:
             part = bytes(self._data)
             self._data.clear()
@@ -271,12 +294,12 @@ class BackendConnection(asyncio.Protocol):
             body.done = body.left == 0
         return part
 
-    def _chunk(self, body: _Body) -> bytes:
+    def _chunk(self, body: Body) -> bytes:
         """All that is here of chunks, without their frames."""
         parts = list(self._chunks(body))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _chunks(self, body: _Body) -> Iterator[bytes]:
+    def _chunks(self, body: Body) -> Iterator[bytes]:
         """`left` counts what is missing of a chunk, with the line end after it; None is before a size."""
         while True:
             if body.left is None:
@@ -326,6 +349,8 @@ class BackendConnection(asyncio.Protocol):
             raise AnswerTimeout(f"nothing came for {self._timeout:g} s")
         if self._eof:
             raise ConnectionLost(str(self._lost) if self._lost is not None else "the backend closed the connection")
+        if self._timer is None:
+            self._set_timer(max(0.0, self._heard + self._timeout - self._loop.time()))
         self._waiter = self._loop.create_future()
         before = len(self._data)
         await self._waiter
@@ -346,7 +371,7 @@ class BackendConnection(asyncio.Protocol):
         """A timer per connection, that is set again if something came meanwhile. It outlives requests: to make and
         cancel one for each of them costs more than to look at an idle connection now and then."""
         self._timer = None
-        if self._body is None and self._waiter is None:
+        if self._body is None and self._waiter is None and self._receiver is None:
             return
         left = self._heard + self._timeout - self._loop.time()
         if left > 0:
@@ -358,7 +383,11 @@ class BackendConnection(asyncio.Protocol):
     def finish(self) -> bool:
         """The exchange is over; whether the connection can be used again. If not, it is closed."""
         body, self._body = self._body, None
-        if body is not None and body.done and body.reusable and self.usable and self._room is None:
+        return self.finish_answered(reusable=body is not None and body.done and body.reusable)
+
+    def finish_answered(self, *, reusable: bool) -> bool:
+        """Likewise, after an answer that a receiver took."""
+        if reusable and self.usable and self._room is None:
             self.sent_before = True
             self.idle_since = self._loop.time()
             return True
@@ -366,6 +395,7 @@ class BackendConnection(asyncio.Protocol):
         return False
 
     def close(self) -> None:
+        self._receiver = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -404,8 +434,14 @@ class BackendPool:
         return connection
 
     def give_back(self, connection: BackendConnection) -> None:
-        if not connection.finish():
-            return
+        if connection.finish():
+            self._keep(connection)
+
+    def give_back_answered(self, connection: BackendConnection, *, reusable: bool) -> None:
+        if connection.finish_answered(reusable=reusable):
+            self._keep(connection)
+
+    def _keep(self, connection: BackendConnection) -> None:
         kept = self._idle.setdefault(connection.address[:2], [])
         if len(kept) >= KEPT_CONNECTIONS:
             connection.close()
@@ -440,9 +476,3 @@ def request_head(method: str, target: str, headers: CIMultiDict[str]) -> bytes:
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
 
-
-def reason_of(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""

@@ -10,9 +10,11 @@ Bodies are pulled in both directions: nothing more is read from one side than th
 """
 
 from abc import ABC, abstractmethod
+from http import HTTPStatus
 
 from multidict import CIMultiDict
 
+from kohort.cluster.gateway.forwarded_headers import end_to_end
 from kohort.cluster.gateway.route_table import HeaderChange
 
 
@@ -98,3 +100,32 @@ def change_headers(headers: CIMultiDict[str], change: HeaderChange) -> None:
         headers[name] = value
     for name, value in change.add:
         headers.add(name, value)
+
+
+def is_bodiless(method: str, status: int) -> bool:
+    """An answer that ends with its head, whatever its headers say."""
+    return method == "HEAD" or status in (204, 304)
+
+
+def answer_headers(given: CIMultiDict[str], change: HeaderChange) -> CIMultiDict[str]:
+    """What a client gets of the headers of a backend's answer."""
+    headers = end_to_end(given)
+    headers.setdefault("Server", "kohort")
+    change_headers(headers, change)
+    if "Transfer-Encoding" in given:
+        headers.popall("Content-Length", None)
+    return headers
+
+
+def answer_lines(status: int, reason: str, headers: CIMultiDict[str], *more: str) -> bytes:
+    """The head of an answer in HTTP/1.1, with its empty line; `more` are further lines."""
+    lines = [f"HTTP/1.1 {status} {reason or reason_of(status)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join((*lines, *more, "", "")).encode("utf-8", "surrogateescape")
+
+
+def reason_of(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""

@@ -1,10 +1,10 @@
 """A connection of a client that sends simple HTTP/1.1 requests.
 
 A request is simple if its whole head is made of what any two programs read alike: a target that begins with a slash,
-one Host, at most one Content-Length, no Transfer-Encoding, no Upgrade, no Expect, no folded lines. Nearly all are. With
-the first other request the connection is handed over to aiohttp (`aiohttp_connection.py`) with all that was read, and
-stays there; a connection that begins as HTTP/2 does goes to `http2_connection.py`. A head that has not arrived as a
-whole waits here, for a limited time.
+one Host, at most one Content-Length, no Transfer-Encoding, no Upgrade, no Expect, no folded lines. Nearly all are, and
+most of those are answered without a task (`direct_exchange.py`). With the first other request the connection is handed
+over to aiohttp (`aiohttp_connection.py`) with all that was read, and stays there; a connection that begins as HTTP/2
+does goes to `http2_connection.py`. A head that has not arrived as a whole waits here, for a limited time.
 """
 
 import asyncio
@@ -16,8 +16,11 @@ from typing import Final, Protocol
 
 from multidict import CIMultiDict
 
-from kohort.cluster.gateway.backend_client import header_lines, reason_of
-from kohort.cluster.gateway.client_request import ClientGone, ClientRequest
+from kohort.cluster.gateway.backend_client import header_lines
+from kohort.cluster.gateway.client_request import ClientGone, ClientRequest, RefusedRequest, answer_lines
+from kohort.cluster.gateway.direct_exchange import DirectExchange
+from kohort.cluster.gateway.request_plan import RequestPlan
+from kohort.cluster.gateway.request_turn import RequestTurn
 from kohort.kube.log import Log
 
 HEAD_LIMIT: Final = 32 * 1024
@@ -26,6 +29,7 @@ HELD_LIMIT: Final = 64 * 1024
 LINGER_SECONDS: Final = 2.0
 """How long the rest of a body is read and dropped after an answer that did not wait for it."""
 HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_END: Final = b"\r\n\r\n"
 _REQUEST: Final = re.compile(
     rb"([A-Z]{1,20}) (/[!-~]{0,8000}) HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t !-~\x80-\xff]*\r\n)+)\r\n"
 )
@@ -38,7 +42,13 @@ _log = Log(module="kohort.cluster.gateway")
 class ConnectionOwner(Protocol):
     connections: "set[Http1Connection]"
 
-    def serve(self, request: ClientRequest) -> Awaitable[None]: ...
+    def read_head(self, data: bytes, connection: "Http1Connection") -> "SimpleHead | None": ...
+
+    def begin(
+        self, connection: "Http1Connection", head: "SimpleHead", body: bytes | None
+    ) -> DirectExchange | RequestTurn: ...
+
+    def serve(self, request: ClientRequest, turn: RequestTurn | None = None) -> Awaitable[None]: ...
 
     def fallback(self) -> asyncio.Protocol: ...
 
@@ -47,31 +57,46 @@ class ConnectionOwner(Protocol):
     def server_name(self, tls: ssl.SSLObject | None) -> str: ...
 
 
-class Http1Request(ClientRequest):
-    __slots__ = ("_connection", "_framed", "keep_alive", "left", "size")
+class SimpleHead:
+    """The head of a simple request, which is the same for all requests with the same bytes."""
 
-    def __init__(self, method: str, target: str, headers: CIMultiDict[str], size: int) -> None:
+    __slots__ = ("headers", "keep_alive", "length", "method", "plan", "target")
+
+    plan: RequestPlan | RefusedRequest
+    """Set by the port that the request came by."""
+
+    def __init__(self, method: str, target: str, headers: CIMultiDict[str]) -> None:
         self.method = method
         self.target = target
         self.headers = headers
-        self.hosts = headers.getall("Host", [])
-        self.old = False
-        self.size = size
         length = headers.get("Content-Length")
-        self.has_body = length is not None
-        self.left = int(length or 0)
-        """Bytes of the body that were not read yet."""
+        self.length = None if length is None else int(length)
         self.keep_alive = headers.get("Connection", "").lower() != "close"
-        self._framed = False
 
-    def attach(self, connection: "Http1Connection") -> None:
-        self._connection = connection
+
+class Http1Request(ClientRequest):
+    __slots__ = ("_body", "_connection", "_framed", "keep_alive", "left")
+
+    def __init__(self, head: SimpleHead, body: bytes | None, connection: "Http1Connection") -> None:
+        """`body` is all of it; None if it has not arrived."""
+        self.method = head.method
+        self.target = head.target
+        self.headers = head.headers
+        self.hosts = head.headers.getall("Host", [])
+        self.old = False
+        self.has_body = head.length is not None
+        self.left = (head.length or 0) if body is None else 0
+        """Bytes of the body that were not read yet."""
+        self.keep_alive = head.keep_alive
         self.remote = connection.remote
         self.secure = connection.secure
         self.server_name = connection.server_name
+        self._body = body
+        self._connection = connection
+        self._framed = False
 
     def ready_body(self) -> bytes | None:
-        return self._connection.take(self) if self.has_body else b""
+        return self._body
 
     async def read(self) -> bytes:
         return await self._connection.read_body(self) if self.left else b""
@@ -80,14 +105,13 @@ class Http1Request(ClientRequest):
         if "Connection" in headers or self.left:
             # A body that was not read stands before the next request.
             self.keep_alive = False
-        lines = [f"HTTP/1.1 {status} {reason or reason_of(status)}"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
+        more = []
         self._framed = "Content-Length" not in headers and not bodiless
         if self._framed:
-            lines.append("Transfer-Encoding: chunked")
+            more.append("Transfer-Encoding: chunked")
         if not self.keep_alive and "Connection" not in headers:
-            lines.append("Connection: close")
-        self._connection.hold_head(("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape"))
+            more.append("Connection: close")
+        self._connection.hold_head(answer_lines(status, reason, headers, *more))
 
     def flush(self) -> None:
         self._connection.flush_head()
@@ -104,10 +128,10 @@ class Http1Request(ClientRequest):
         self._connection.abort()
 
 
-def read_simple_request(data: bytes) -> Http1Request | None:
-    """The request at the beginning of `data`; None if it is not simple."""
-    found = _REQUEST.match(data)
-    if found is None or found.end() > HEAD_LIMIT:
+def read_simple_head(data: bytes) -> SimpleHead | None:
+    """From the bytes of a head with its empty line; None if the request is not simple."""
+    found = _REQUEST.fullmatch(data)
+    if found is None or len(data) > HEAD_LIMIT:
         return None
     headers = header_lines(found[3])
     lengths = headers.getall("Content-Length", ())
@@ -119,7 +143,7 @@ def read_simple_request(data: bytes) -> Http1Request | None:
         or ("Connection" in headers and ",".join(headers.getall("Connection")).lower() not in _SIMPLE_CONNECTION)
     ):
         return None
-    return Http1Request(found[1].decode("ascii"), found[2].decode("ascii"), headers, found.end())
+    return SimpleHead(found[1].decode("ascii"), found[2].decode("ascii"), headers)
 
 
 class Http1Connection(asyncio.Protocol):
@@ -135,7 +159,13 @@ class Http1Connection(asyncio.Protocol):
         self._held = bytearray()
         self._head = b""
         """The head of an answer that waits for the first part of its body: one packet instead of two."""
-        self._request: Http1Request | None = None
+        self._present: SimpleHead | None = None
+        """Of the request that is being answered."""
+        self._body: bytes | None = None
+        """Of that request, if all of it is here."""
+        self._exchange: DirectExchange | None = None
+        """If no task answers it."""
+        self._answered: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._reading = True
         self._waiter: asyncio.Future[None] | None = None
@@ -176,15 +206,20 @@ class Http1Connection(asyncio.Protocol):
         self._owner.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._dropping or (self._closing and self._request is None):
-            return
-        self._held += data
-        if self._request is not None:
+        if self._present is not None:
+            if self._dropping:
+                return
+            self._held += data
             if len(self._held) > HELD_LIMIT:
                 self._pause()
             self._wake()
+        elif self._dropping or self._closing:
             return
-        self._next()
+        elif self._held:
+            self._held += data
+            self._next_held()
+        else:
+            self._next(data)
 
     def eof_received(self) -> bool:
         return False
@@ -195,6 +230,9 @@ class Http1Connection(asyncio.Protocol):
         self._transport = None
         self._wake()
         self.resume_writing()
+        if self._exchange is not None:
+            self._exchange.client_gone()
+            self._end()
         if self._task is not None:
             self._task.cancel()
 
@@ -206,6 +244,8 @@ class Http1Connection(asyncio.Protocol):
         room, self._room = self._room, None
         if room is not None and not room.done():
             room.set_result(None)
+        if self._present is not None and self._exchange is None and self._task is None:
+            self._end()
 
     def _release(self) -> None:
         if self._counted:
@@ -216,12 +256,12 @@ class Http1Connection(asyncio.Protocol):
 
     @property
     def idle(self) -> bool:
-        return self._request is None
+        return self._present is None
 
     def close(self) -> None:
         """Take no more requests: close at once, or when the present one is answered."""
         self._closing = True
-        if self._request is None and self._transport is not None:
+        if self._present is None and self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
@@ -230,12 +270,41 @@ class Http1Connection(asyncio.Protocol):
 
     async def ended(self) -> None:
         """The present request is answered."""
-        if self._task is not None:
-            await asyncio.wait((self._task,))
+        if self._present is not None:
+            self._answered = self._answered or self._loop.create_future()
+            await asyncio.shield(self._answered)
 
     # Requests
 
-    def _next(self) -> None:
+    def _next(self, data: bytes) -> None:
+        """Take the request that `data` begins with. Nothing is held."""
+        size = data.find(_END) + len(_END)
+        head = None
+        if size >= len(_END) and self._transport is not None and not self._transport.is_closing():
+            head = self._owner.read_head(data[:size], self)
+        if head is None:
+            self._held += data
+            self._wait_or_hand_over()
+            return
+        end = size + (head.length or 0)
+        if len(data) < end:
+            self._held += data[size:]
+            self._begin(head, None)
+            return
+        if len(data) > end:
+            self._held += data[end:]
+        self._begin(head, data[size:end])
+
+    def _next_held(self) -> None:
+        held = self._held
+        if _END in held:
+            self._held = bytearray()
+            self._next(bytes(held))
+        else:
+            self._wait_or_hand_over()
+
+    def _wait_or_hand_over(self) -> None:
+        """What is held does not begin with a simple request, or not yet."""
         held = self._held
         if not held or self._transport is None or self._transport.is_closing():
             return
@@ -243,20 +312,37 @@ class Http1Connection(asyncio.Protocol):
             if len(held) >= len(HTTP2_PREFACE):
                 self._hand_over(self._owner.http2())
             return
-        request = read_simple_request(bytes(held)) if b"\r\n\r\n" in held else None
-        if request is None:
-            # What is not complete may still become simple, unless it is too long or has line ends of its own.
-            if b"\r\n\r\n" in held or len(held) > HEAD_LIMIT or b"\n\n" in held or held[0] in b"\r\n \t":
-                self._hand_over(self._owner.fallback())
-            return
-        del self._held[: request.size]
-        request.attach(self)
-        self._request = request
-        self._task = self._loop.create_task(self._answer(request))
+        # What is not complete may still become simple, unless it is too long or has line ends of its own.
+        if _END in held or len(held) > HEAD_LIMIT or b"\n\n" in held or held[0] in b"\r\n \t":
+            self._hand_over(self._owner.fallback())
 
-    async def _answer(self, request: Http1Request) -> None:
+    def _begin(self, head: SimpleHead, body: bytes | None) -> None:
+        self._present = head
+        self._body = body
+        begun = self._owner.begin(self, head, body)
+        if isinstance(begun, DirectExchange):
+            self._exchange = begun
+        else:
+            self.go_on_in_task(begun)
+
+    # Called by a direct exchange, and for requests without one
+
+    def go_on_in_task(self, turn: RequestTurn) -> None:
+        assert self._present is not None
+        self._exchange = None
+        request = Http1Request(self._present, self._body, self)
+        self._task = self._loop.create_task(self._answer(request, turn))
+
+    def answer(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._exchange = None
+        self._transport.write(data)
+        if self._room is None:
+            self._end()
+
+    async def _answer(self, request: Http1Request, turn: RequestTurn) -> None:
         try:
-            await self._owner.serve(request)
+            await self._owner.serve(request, turn)
         except ConnectionError:
             self.abort()
         except asyncio.CancelledError:
@@ -267,17 +353,22 @@ class Http1Connection(asyncio.Protocol):
             self.abort()
         finally:
             self._task = None
-            self._request = None
-            self.since = self._loop.time()
-            self._go_on(request)
+            self._end(request)
 
-    def _go_on(self, request: Http1Request) -> None:
+    def _end(self, request: Http1Request | None = None) -> None:
+        """The present request is answered."""
+        head, self._present, self._body = self._present, None, None
+        assert head is not None
+        self.since = self._loop.time()
+        answered, self._answered = self._answered, None
+        if answered is not None and not answered.done():
+            answered.set_result(None)
         if self._transport is None:
             return
-        if request.left:
+        if request is not None and request.left:
             self._linger()
             return
-        if not request.keep_alive or self._closing:
+        if self._closing or not (head.keep_alive if request is None else request.keep_alive):
             self._transport.close()
             return
         self._resume()
@@ -285,8 +376,8 @@ class Http1Connection(asyncio.Protocol):
             self._loop.call_soon(self._next_if_idle)
 
     def _next_if_idle(self) -> None:
-        if self._request is None:
-            self._next()
+        if self._present is None and not self._dropping and not self._closing:
+            self._next_held()
 
     def _linger(self) -> None:
         """A connection that is closed while data comes in is reset, and the answer lost with it."""
@@ -310,14 +401,6 @@ class Http1Connection(asyncio.Protocol):
             released.data_received(held)
 
     # The body of the present request
-
-    def take(self, request: Http1Request) -> bytes | None:
-        if len(self._held) < request.left:
-            return None
-        part = bytes(self._held[: request.left])
-        del self._held[: request.left]
-        request.left = 0
-        return part
 
     async def read_body(self, request: Http1Request) -> bytes:
         while not self._held:

@@ -2,17 +2,21 @@
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable
+from typing import Final, Protocol
 
 from aiohttp import web
 
 from kohort.cluster.gateway.aiohttp_connection import AiohttpRequest
 from kohort.cluster.gateway.certificates import Certificates
-from kohort.cluster.gateway.client_request import ClientRequest
+from kohort.cluster.gateway.client_request import ClientRequest, RefusedRequest
+from kohort.cluster.gateway.direct_exchange import DirectExchange
 from kohort.cluster.gateway.forwarded_headers import Network, is_trusted
-from kohort.cluster.gateway.http1_connection import Http1Connection
+from kohort.cluster.gateway.http1_connection import Http1Connection, Http1Request, SimpleHead, read_simple_head
 from kohort.cluster.gateway.http2_connection import Http2Connection
+from kohort.cluster.gateway.recent import Recent
+from kohort.cluster.gateway.request_plan import RequestPlan
+from kohort.cluster.gateway.request_turn import RequestTurn
 from kohort.cluster.gateway.route_table import ListenerTables, RouteTable
 from kohort.kube.tasks import cancel_all
 
@@ -20,7 +24,21 @@ STOP_SECONDS: Final = 5.0
 """For requests in flight when a port closes."""
 _BACKLOG: Final = 1024
 
-Serve = Callable[[ClientRequest, "ListeningPort"], Awaitable[None]]
+_KNOWN_HEADS: Final = 1024
+_HEAD_BYTES: Final = 2048
+"""Of a head that is remembered."""
+
+
+class RequestServer(Protocol):
+    """What takes requests to backends."""
+
+    def plan(self, request: ClientRequest, port: "ListeningPort") -> RequestPlan | RefusedRequest: ...
+
+    def begin(self, client: Http1Connection, head: SimpleHead, body: bytes | None) -> DirectExchange | RequestTurn: ...
+
+    def serve(
+        self, request: ClientRequest, port: "ListeningPort", turn: RequestTurn | None = None
+    ) -> Awaitable[None]: ...
 
 
 class ConnectionLimit:
@@ -47,26 +65,28 @@ class ConnectionLimit:
 
 
 class ListeningPort:
-    def __init__(self, serve: Serve, limit: ConnectionLimit, certificates: Certificates | None = None) -> None:
+    def __init__(self, server: RequestServer, limit: ConnectionLimit, certificates: Certificates | None = None) -> None:
         """With certificates, connections are encrypted."""
         self.port = 0
         """0 while it is closed."""
-        self.routes: RouteTable | ListenerTables = RouteTable()
+        self._routes: RouteTable | ListenerTables = RouteTable()
+        self.known_heads: Recent[tuple[bytes, str, str], SimpleHead] = Recent(_KNOWN_HEADS)
+        """By their bytes, the address of the client and the name that it opened its connection for."""
         self.certificates = certificates
         self.connections: set[Http1Connection] = set()
         self._http2_connections: set[Http2Connection] = set()
-        self._serve = serve
+        self._server = server
         self._limit = limit
-        self._server: asyncio.Server | None = None
+        self._listener: asyncio.Server | None = None
         self._aiohttp = web.Server(self._handle, handler_cancellation=True, access_log=None)
 
     async def open(self, host: str, port: int) -> None:
         """Raises OSError."""
         context: ssl.SSLContext | None = None if self.certificates is None else self.certificates.context
-        self._server = await asyncio.get_running_loop().create_server(
+        self._listener = await asyncio.get_running_loop().create_server(
             self._connection, host, port, ssl=context, backlog=_BACKLOG
         )
-        self.port = int(self._server.sockets[0].getsockname()[1])
+        self.port = int(self._listener.sockets[0].getsockname()[1])
 
     def _connection(self) -> Http1Connection:
         return Http1Connection(self, self._limit.admit, self._limit.release)
@@ -81,16 +101,16 @@ class ListeningPort:
 
     def stop_listening(self) -> None:
         """No new connections; those that are open end with the request that they carry."""
-        server, self._server = self._server, None
+        listener, self._listener = self._listener, None
         self.port = 0
-        if server is not None:
-            server.close()
+        if listener is not None:
+            listener.close()
         for connection in self._open_connections():
             connection.close()
 
     @property
     def ended(self) -> bool:
-        return self._server is None and not self._open_connections()
+        return self._listener is None and not self._open_connections()
 
     async def close(self) -> None:
         """No new requests; those in flight have some seconds to end."""
@@ -104,10 +124,34 @@ class ListeningPort:
         for connection in open_connections:
             connection.abort()
 
+    @property
+    def routes(self) -> RouteTable | ListenerTables:
+        """Replaced as a whole."""
+        return self._routes
+
+    @routes.setter
+    def routes(self, routes: RouteTable | ListenerTables) -> None:
+        self._routes = routes
+        self.known_heads.clear()
+
     # Called by connections
 
-    def serve(self, request: ClientRequest) -> Awaitable[None]:
-        return self._serve(request, self)
+    def read_head(self, data: bytes, connection: Http1Connection) -> SimpleHead | None:
+        key = (data, connection.remote, connection.server_name)
+        head = self.known_heads.get(key)
+        if head is None:
+            head = read_simple_head(data)
+            if head is not None:
+                head.plan = self._server.plan(Http1Request(head, b"", connection), self)
+                if isinstance(head.plan, RequestPlan) and len(data) <= _HEAD_BYTES:
+                    self.known_heads.put(key, head)
+        return head
+
+    def begin(self, connection: Http1Connection, head: SimpleHead, body: bytes | None) -> DirectExchange | RequestTurn:
+        return self._server.begin(connection, head, body)
+
+    def serve(self, request: ClientRequest, turn: RequestTurn | None = None) -> Awaitable[None]:
+        return self._server.serve(request, self, turn)
 
     def fallback(self) -> asyncio.Protocol:
         """What reads requests that are not simple."""

@@ -12,6 +12,7 @@ Requests that reached no pod (no route, no endpoint) have an empty pod.
 | the client went away before the end        | 499                                         |
 """
 
+import asyncio
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -127,3 +128,38 @@ class RequestMetrics:
         pods.pop(pod, None)
         if not pods:
             self._series.pop(Key(namespace, name), None)
+
+
+class Observation:
+    """The figures of one request."""
+
+    __slots__ = ("_first", "_metrics", "_series", "_start", "_time", "service")
+
+    def __init__(self, metrics: RequestMetrics) -> None:
+        self.service = Key("", "")
+        self._metrics = metrics
+        self._series: PodSeries | None = None
+        self._time = asyncio.get_running_loop().time
+        self._start = self._time()
+        self._first = 0.0
+
+    def attempt(self, pod: str) -> None:
+        """The request is with this pod from now on."""
+        if self._series is not None:
+            self._metrics.ended(self._series)
+        self._series = self._metrics.began(self.service, pod)
+
+    def first_byte(self) -> None:
+        if not self._first:
+            self._first = self._time()
+
+    def end(self, status: int) -> None:
+        now = self._time()
+        if self._series is None:
+            self._metrics.of(self.service, "").count(status)
+            return
+        self._series.count(status)
+        self._series.total.observe(now - self._start)
+        if status != CLIENT_GONE or self._first:
+            self._series.first_byte.observe((self._first or now) - self._start)
+        self._metrics.ended(self._series)

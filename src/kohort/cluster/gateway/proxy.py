@@ -21,7 +21,6 @@ arrives token by token, and a long answer takes no memory here.
 
 import asyncio
 from typing import Final
-from urllib.parse import parse_qsl
 
 import msgspec
 from multidict import CIMultiDict
@@ -41,14 +40,17 @@ from kohort.cluster.gateway.backend_client import (
 )
 from kohort.cluster.gateway.backends import Address, Backends, Dial
 from kohort.cluster.gateway.certificates import Certificates
-from kohort.cluster.gateway.client_request import ClientRequest, RefusedRequest, change_headers
-from kohort.cluster.gateway.forwarded_headers import Client, Network, end_to_end, request_headers
-from kohort.cluster.gateway.http1_connection import Http1Connection
+from kohort.cluster.gateway.client_request import ClientRequest, RefusedRequest, answer_headers, is_bodiless
+from kohort.cluster.gateway.direct_exchange import DirectAnswers, DirectExchange
+from kohort.cluster.gateway.forwarded_headers import Network
+from kohort.cluster.gateway.http1_connection import Http1Connection, SimpleHead
 from kohort.cluster.gateway.listening_port import ConnectionLimit, ListeningPort
-from kohort.cluster.gateway.metrics import CLIENT_GONE, CUT_OFF, PodSeries, RequestMetrics
-from kohort.cluster.gateway.path_changes import Redirect, changed_target, location
-from kohort.cluster.gateway.request_target import BadTarget, Target, read_target
-from kohort.cluster.gateway.route_table import Backend, Facts, MisdirectedRequest, Route, RouteTable
+from kohort.cluster.gateway.metrics import CLIENT_GONE, CUT_OFF, Observation, RequestMetrics
+from kohort.cluster.gateway.path_changes import Redirect, location
+from kohort.cluster.gateway.request_plan import RequestPlan, plan_request
+from kohort.cluster.gateway.request_target import Target
+from kohort.cluster.gateway.request_turn import BackendTurn, RedirectTurn, RefusedTurn, RequestTurn
+from kohort.cluster.gateway.route_table import Backend, Route, RouteTable
 from kohort.kube.log import Log
 from kohort.kube.resources import Key
 from kohort.kube.tasks import cancel_all
@@ -56,8 +58,6 @@ from kohort.kube.tasks import cancel_all
 _log = Log(module="kohort.cluster.gateway")
 
 ATTEMPTS: Final = 3
-READ_SECONDS: Final = 600.0
-"""Between two parts of an answer; models think long."""
 IDLE_SECONDS: Final = 75.0
 """After which a connection without a request is closed, or one whose request does not arrive."""
 _SWEEP_SECONDS: Final = 5.0
@@ -75,41 +75,6 @@ class Settings(msgspec.Struct, frozen=True):
 DEFAULT_SETTINGS: Final = Settings()
 
 
-class Observation:
-    """The figures of one request."""
-
-    __slots__ = ("_first", "_loop", "_metrics", "_series", "_start", "service")
-
-    def __init__(self, metrics: RequestMetrics) -> None:
-        self.service = Key("", "")
-        self._metrics = metrics
-        self._series: PodSeries | None = None
-        self._loop = asyncio.get_running_loop()
-        self._start = self._loop.time()
-        self._first = 0.0
-
-    def attempt(self, pod: str) -> None:
-        """The request is with this pod from now on."""
-        if self._series is not None:
-            self._metrics.ended(self._series)
-        self._series = self._metrics.began(self.service, pod)
-
-    def first_byte(self) -> None:
-        if not self._first:
-            self._first = self._loop.time()
-
-    def end(self, status: int) -> None:
-        now = self._loop.time()
-        if self._series is None:
-            self._metrics.of(self.service, "").count(status)
-            return
-        self._series.count(status)
-        self._series.total.observe(now - self._start)
-        if status != CLIENT_GONE or self._first:
-            self._series.first_byte.observe((self._first or now) - self._start)
-        self._metrics.ended(self._series)
-
-
 class Proxy:
     def __init__(
         self,
@@ -123,13 +88,14 @@ class Proxy:
         self._limit = ConnectionLimit(settings.connections_per_client, settings.trusted_proxies)
         self.certificates = Certificates()
         """For the shared port with TLS."""
-        self._plain = ListeningPort(self.serve, self._limit)
-        self._tls = ListeningPort(self.serve, self._limit, self.certificates)
+        self._plain = ListeningPort(self, self._limit)
+        self._tls = ListeningPort(self, self._limit, self.certificates)
         self._more: set[ListeningPort] = set()
         self._backends = backends
         self._dial = dial
         self._metrics = metrics
         self._pool = BackendPool()
+        self._answers = DirectAnswers()
         self._websockets = WebSocketClient()
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -167,7 +133,7 @@ class Proxy:
 
     async def open_listener(self, host: str, port: int, *, secure: bool) -> ListeningPort:
         """A port of a Gateway of its own. Raises OSError."""
-        one = ListeningPort(self.serve, self._limit, Certificates() if secure else None)
+        one = ListeningPort(self, self._limit, Certificates() if secure else None)
         await one.open(host, port)
         self._more.add(one)
         return one
@@ -191,7 +157,9 @@ class Proxy:
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
+        self._answers.turn()
         for port in self._ports():
+            port.known_heads.turn()
             port.close_idle(loop.time() - IDLE_SECONDS)
             if port.ended:
                 self._more.discard(port)
@@ -199,76 +167,88 @@ class Proxy:
 
     # One request
 
-    async def serve(self, request: ClientRequest, port: ListeningPort) -> None:
-        observation = Observation(self._metrics)
+    def plan(self, request: ClientRequest, port: ListeningPort) -> RequestPlan | RefusedRequest:
+        settings = self._settings
+        return plan_request(request, port.routes, settings.trusted_proxies, merge_slashes=settings.merge_slashes)
+
+    def begin(self, client: Http1Connection, head: SimpleHead, body: bytes | None) -> DirectExchange | RequestTurn:
+        """Send a request whose body is here, if a connection to its backend is idle; otherwise a task has to."""
+        turn = self._take_turn(head.plan)
+        if body is None or not isinstance(turn, BackendTurn):
+            return turn
+        address = turn.addresses[0]
+        connection = self._pool.idle(address)
+        if connection is None:
+            return turn
+        turn.observation.attempt(address.pod)
+        exchange = DirectExchange(client, turn, connection, self._pool, self._answers, keep_alive=head.keep_alive)
+        sent = turn.plan.head_for(turn.backend, len(body))
+        connection.send(sent + body if body else sent)
+        connection.expect(turn.plan.timeout, exchange)
+        return exchange
+
+    async def serve(self, request: ClientRequest, port: ListeningPort, turn: RequestTurn | None = None) -> None:
+        """`turn` is given if the request took it already."""
+        if turn is None:
+            turn = self._take_turn(self.plan(request, port))
         status = CLIENT_GONE
         try:
             try:
-                status = await self._forward(request, port, observation)
+                status = await self._forward(request, port, turn)
             except RefusedRequest as refused:
                 await request.refuse(refused)
                 status = refused.status
         finally:
-            observation.end(status)
+            turn.observation.end(status)
 
-    async def _forward(self, request: ClientRequest, port: ListeningPort, observation: Observation) -> int:
-        """Returns the status that is counted."""
-        merge = self._settings.merge_slashes
-        target = read_target(request.target, request.hosts, old=request.old, merge_slashes=merge)
-        if isinstance(target, BadTarget):
-            raise RefusedRequest(400, target.value, close=True)
-        if port.routes.uses_details:
-            facts = facts_of(request, target)
-        else:
-            facts = Facts(
-                target.host, target.path, request.method, secure=request.secure, server_name=request.server_name
-            )
-        try:
-            route = port.routes.find(facts)
-        except MisdirectedRequest as problem:
-            raise RefusedRequest(421, str(problem)) from None
-        if route is None:
-            text = f"no Ingress or HTTPRoute has a rule for host {facts.host!r}, path {facts.path!r}"
-            raise RefusedRequest(404, text)
+    def _take_turn(self, plan: RequestPlan | RefusedRequest) -> RequestTurn:
+        """Each request takes one turn between the backends of its route, however it ends."""
+        observation = Observation(self._metrics)
+        if isinstance(plan, RefusedRequest):
+            return RefusedTurn(plan, observation)
+        route = plan.route
         if route.redirect is not None:
-            return await _redirect(request, route.redirect, target, port.port)
-        backend = route.choose(facts)
+            return RedirectTurn(route.redirect, plan.target, observation)
+        backend = route.choose(plan.facts)
         if backend is None:
-            raise RefusedRequest(500, f"route {route.name} has no backend with a weight")
-        observation.service = Key(backend.namespace, backend.service)
-        client = Client(request.remote, request.secure, target.authority)
-        headers = request_headers(request.headers, client, self._settings.trusted_proxies)
-        if (rewrite := route.rewrite) is not None:
-            target = target._replace(forwarded=changed_target(target, rewrite.path))
-            if rewrite.host:
-                headers["Host"] = rewrite.host
-        change_headers(headers, backend.request)
-        addresses = self._addresses(route, backend)
+            return RefusedTurn(RefusedRequest(500, f"route {route.name} has no backend with a weight"), observation)
+        observation.service = service = Key(backend.namespace, backend.service)
+        addresses = self._addresses(route, backend, service)
+        if isinstance(addresses, RefusedRequest):
+            return RefusedTurn(addresses, observation)
+        return BackendTurn(plan, backend, addresses, observation)
+
+    async def _forward(self, request: ClientRequest, port: ListeningPort, turn: RequestTurn) -> int:
+        """Returns the status that is counted."""
+        if isinstance(turn, RefusedTurn):
+            raise turn.refused
+        if isinstance(turn, RedirectTurn):
+            return await _redirect(request, turn.redirect, turn.target, port.port)
         if isinstance(request, AiohttpRequest) and request.is_websocket:
-            observation.attempt(addresses[0].pod)
-            url = f"http://{_host(addresses[0])}{target.forwarded}"
-            there = await self._websockets.connect(url, headers, addresses[0])
+            address = turn.addresses[0]
+            turn.observation.attempt(address.pod)
+            url = f"http://{_host(address)}{turn.plan.forwarded}"
+            there = await self._websockets.connect(url, turn.plan.headers_for(turn.backend), address)
             if there is not None:
                 await tunnel(request, there)
                 return 101
-        exchange = _Exchange(self._pool, request, target, route, headers)
+        exchange = _Exchange(self._pool, request, turn)
         try:
-            head = await exchange.ask(addresses, observation)
-            return await _pass_on(request, exchange, head, backend, observation)
+            head = await exchange.ask()
+            return await _pass_on(request, exchange, head, turn)
         finally:
             await exchange.close()
 
-    def _addresses(self, route: Route, backend: Backend) -> list[Address]:
+    def _addresses(self, route: Route, backend: Backend, service: Key) -> list[Address] | RefusedRequest:
         if backend.problem:
-            raise RefusedRequest(500, f"route {route.name}: {backend.problem}")
-        found = self._backends.of(Key(backend.namespace, backend.service), backend.port)
-        where = f"Service {backend.namespace}/{backend.service}"
-        if found is None:
-            raise RefusedRequest(
-                backend.missing_status, f"there is no {where} with port {backend.port} (route {route.name})"
-            )
+            return RefusedRequest(500, f"route {route.name}: {backend.problem}")
+        found = self._backends.of(service, backend.port)
         if not found:
-            raise RefusedRequest(503, f"{where} has no ready endpoint (route {route.name})")
+            where = f"Service {backend.namespace}/{backend.service}"
+            if found is None:
+                text = f"there is no {where} with port {backend.port} (route {route.name})"
+                return RefusedRequest(backend.missing_status, text)
+            return RefusedRequest(503, f"{where} has no ready endpoint (route {route.name})")
         if self._dial is None:
             return found[:ATTEMPTS]
         return [Address(*self._dial(each.host, each.port), each.pod) for each in found[:ATTEMPTS]]
@@ -283,25 +263,6 @@ async def _redirect(request: ClientRequest, redirect: Redirect, target: Target, 
     return redirect.status
 
 
-def facts_of(request: ClientRequest, target: Target) -> Facts:
-    headers: dict[str, str] = {}
-    for key, value in request.headers.items():
-        lower = key.lower()
-        headers[lower] = f"{headers[lower]},{value}" if lower in headers else value
-    query: dict[str, str] = {}
-    _, mark, text = request.target.partition("?")
-    if mark:
-        for key, value in parse_qsl(text, keep_blank_values=True):
-            query.setdefault(key, value)
-    cookies = _cookies(headers["cookie"]) if "cookie" in headers else {}
-    return Facts(target.host, target.path, request.method, headers, query, cookies, request.secure, request.server_name)
-
-
-def _cookies(text: str) -> dict[str, str]:
-    pairs = (part.partition("=") for part in text.split(";"))
-    return {name.strip(): value.strip().strip('"') for name, mark, value in pairs if mark}
-
-
 def _host(address: Address) -> str:
     return f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
 
@@ -309,43 +270,42 @@ def _host(address: Address) -> str:
 class _Exchange:
     """A request on its way to a backend, and the connection that carries it."""
 
-    def __init__(
-        self, pool: BackendPool, request: ClientRequest, target: Target, route: Route, headers: CIMultiDict[str]
-    ) -> None:
+    def __init__(self, pool: BackendPool, request: ClientRequest, turn: BackendTurn) -> None:
         self._pool = pool
         self._request = request
-        self._route = route
-        self._timeout = route.timeout if route.timeout is not None else READ_SECONDS
-        self._target = target
-        self._headers = headers
+        self._turn = turn
         self._body = request.ready_body()
         """The whole body, if it is here; otherwise it is sent as it comes."""
         self._sending: asyncio.Task[None] | None = None
         self._framed = False
-        self.connection: BackendConnection | None = None
-        if self._body is None:
+        self.connection = turn.sent
+        if self._body is not None:
+            self._head = turn.plan.head_for(turn.backend, len(self._body))
+        else:
+            headers = turn.plan.headers_for(turn.backend)
             self._framed = "Content-Length" not in headers
             if self._framed:
                 headers["Transfer-Encoding"] = "chunked"
-        elif "Content-Length" in headers:
-            headers["Content-Length"] = str(len(self._body))
+            self._head = request_head(turn.plan.method, turn.plan.forwarded, headers)
 
-    async def ask(self, addresses: list[Address], observation: Observation) -> AnswerHead:
+    async def ask(self) -> AnswerHead:
         """The head of the answer of the first endpoint that gives one."""
-        method = self._request.method
-        repeatable = method in _REPEATABLE and not self._request.has_body
+        repeatable = self._request.method in _REPEATABLE and not self._request.has_body
+        route = self._turn.plan.route
         refused = RefusedRequest(502, "no endpoint")
-        for number, address in enumerate(addresses):
-            observation.attempt(address.pod)
+        for number, address in enumerate(self._turn.addresses):
+            sent = self._turn.sent if number == 0 else None
+            if sent is None:
+                self._turn.observation.attempt(address.pod)
             where = _host(address)
             try:
-                return await self._ask_one(address, repeatable=repeatable)
+                return await self._ask_one(address, sent, repeatable=repeatable)
             except ConnectTimeout as problem:
                 refused = RefusedRequest(504, f"no connection to {where}: {problem}")
             except CannotConnect as problem:
                 refused = RefusedRequest(502, f"no connection to {where}: {problem}")
             except AnswerTimeout:
-                raise RefusedRequest(504, f"no answer from {where} in time (route {self._route.name})") from None
+                raise RefusedRequest(504, f"no answer from {where} in time (route {route.name})") from None
             except BadAnswer as problem:
                 raise RefusedRequest(502, f"{where} gave no proper answer: {problem}") from None
             except ConnectionLost as problem:
@@ -354,10 +314,12 @@ class _Exchange:
                     break
         raise refused
 
-    async def _ask_one(self, address: Address, *, repeatable: bool) -> AnswerHead:
-        kept = self._pool.idle(address)
+    async def _ask_one(self, address: Address, sent: BackendConnection | None, *, repeatable: bool) -> AnswerHead:
+        kept = sent if sent is not None else self._pool.idle(address)
         connection = kept if kept is not None else await self._pool.connect(address)
         try:
+            if sent is not None:
+                return await sent.head(self._request.method)
             return await self._send(connection)
         except ConnectionLost:
             await self.close()
@@ -368,11 +330,11 @@ class _Exchange:
 
     async def _send(self, connection: BackendConnection) -> AnswerHead:
         self.connection = connection
-        head = request_head(self._request.method, self._target.forwarded, self._headers)
-        connection.send(head + self._body if self._body else head)
+        connection.send(self._head + self._body if self._body else self._head)
         if self._body is None:
             self._sending = asyncio.ensure_future(self._send_body(connection))
-        return await connection.head(self._request.method, self._timeout)
+        connection.expect(self._turn.plan.timeout)
+        return await connection.head(self._request.method)
 
     async def _send_body(self, connection: BackendConnection) -> None:
         """Until its end, or until the backend does not take any more: its answer says why."""
@@ -399,17 +361,11 @@ class _Exchange:
             self._pool.give_back(connection)
 
 
-async def _pass_on(
-    request: ClientRequest, exchange: _Exchange, head: AnswerHead, backend: Backend, observation: Observation
-) -> int:
+async def _pass_on(request: ClientRequest, exchange: _Exchange, head: AnswerHead, turn: BackendTurn) -> int:
     connection = exchange.connection
     assert connection is not None
-    headers = end_to_end(head.headers)
-    headers.setdefault("Server", "kohort")
-    change_headers(headers, backend.response)
-    bodiless = request.method == "HEAD" or head.status in (204, 304)
-    if "Transfer-Encoding" in head.headers:
-        headers.popall("Content-Length", None)
+    headers = answer_headers(head.headers, turn.backend.response)
+    bodiless = is_bodiless(request.method, head.status)
     await request.begin(head.status, head.reason, headers, bodiless=bodiless)
     try:
         while True:
@@ -419,7 +375,7 @@ async def _pass_on(
                 part = await connection.read()
             if not part:
                 break
-            observation.first_byte()
+            turn.observation.first_byte()
             await request.write(part)
     except BackendError as problem:
         _log.debug("answer of a backend was cut off", problem=str(problem))
