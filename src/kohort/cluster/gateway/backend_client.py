@@ -27,6 +27,7 @@ BUFFER_LIMIT: Final = 64 * 1024
 _SWEEP_SECONDS: Final = 1.0
 _STATUS: Final = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: ([\t -~\x80-\xff]*))?")
 _HEADERS: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t !-~\x80-\xff]*\r\n)*")
+_HEADER: Final = re.compile(r"([^:]+):[ \t]*([^\r]*)\r\n")
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
 _LINE_LIMIT: Final = 8 * 1024
 
@@ -80,10 +81,11 @@ def read_answer_head(data: bytes) -> AnswerHead:
 
 def header_lines(data: bytes) -> CIMultiDict[str]:
     """From lines that are valid, each with its end."""
-    lines = data.decode("utf-8", "surrogateescape").split("\r\n")
-    lines.pop()
-    split = [line.partition(":") for line in lines]
-    return CIMultiDict([(name, value.strip(" \t")) for name, _, value in split])
+    text = data.decode("utf-8", "surrogateescape")
+    found = _HEADER.findall(text)
+    if " \r" in text or "\t\r" in text:
+        found = [(name, value.rstrip(" \t")) for name, value in found]
+    return CIMultiDict(found)
 
 
 class Body:
@@ -472,7 +474,6 @@ class BackendPool:
 
 
 def request_head(method: str, target: str, headers: CIMultiDict[str]) -> bytes:
-    lines = [f"{method} {target} HTTP/1.1"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
+    lines = "\r\n".join(map(": ".join, headers.items()))
+    return f"{method} {target} HTTP/1.1\r\n{lines}\r\n\r\n".encode("utf-8", "surrogateescape")
 

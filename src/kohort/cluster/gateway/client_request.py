@@ -119,9 +119,8 @@ def answer_headers(given: CIMultiDict[str], change: HeaderChange) -> CIMultiDict
 
 def answer_lines(status: int, reason: str, headers: CIMultiDict[str], *more: str) -> bytes:
     """The head of an answer in HTTP/1.1, with its empty line; `more` are further lines."""
-    lines = [f"HTTP/1.1 {status} {reason or reason_of(status)}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    return "\r\n".join((*lines, *more, "", "")).encode("utf-8", "surrogateescape")
+    first = f"HTTP/1.1 {status} {reason or reason_of(status)}"
+    return "\r\n".join((first, *map(": ".join, headers.items()), *more, "", "")).encode("utf-8", "surrogateescape")
 
 
 def reason_of(status: int) -> str:
