@@ -476,4 +476,3 @@ class BackendPool:
 def request_head(method: str, target: str, headers: CIMultiDict[str]) -> bytes:
     lines = "\r\n".join(map(": ".join, headers.items()))
     return f"{method} {target} HTTP/1.1\r\n{lines}\r\n\r\n".encode("utf-8", "surrogateescape")
-

@@ -11,11 +11,14 @@ Bodies are pulled in both directions: nothing more is read from one side than th
 
 from abc import ABC, abstractmethod
 from http import HTTPStatus
+from typing import Final
 
 from multidict import CIMultiDict
 
 from kohort.cluster.gateway.forwarded_headers import end_to_end
 from kohort.cluster.gateway.route_table import HeaderChange
+
+_FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
 
 
 class ClientGone(ConnectionError):
@@ -94,12 +97,16 @@ class ClientRequest(ABC):
 
 
 def change_headers(headers: CIMultiDict[str], change: HeaderChange) -> None:
+    """A route cannot change where a message ends: the rest of a body would be read as the next message."""
     for name in change.remove:
-        headers.popall(name, None)
+        if name.lower() not in _FRAMING:
+            headers.popall(name, None)
     for name, value in change.set:
-        headers[name] = value
+        if name.lower() not in _FRAMING:
+            headers[name] = value
     for name, value in change.add:
-        headers.add(name, value)
+        if name.lower() not in _FRAMING:
+            headers.add(name, value)
 
 
 def is_bodiless(method: str, status: int) -> bool:

@@ -20,7 +20,7 @@ arrives token by token, and a long answer takes no memory here.
 """
 
 import asyncio
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from multidict import CIMultiDict
@@ -38,7 +38,7 @@ from kohort.cluster.gateway.backend_client import (
     ConnectTimeout,
     request_head,
 )
-from kohort.cluster.gateway.backends import Address, Backends, Dial
+from kohort.cluster.gateway.backends import Address, Dial
 from kohort.cluster.gateway.certificates import Certificates
 from kohort.cluster.gateway.client_request import ClientRequest, RefusedRequest, answer_headers, is_bodiless
 from kohort.cluster.gateway.direct_exchange import DirectAnswers, DirectExchange
@@ -75,10 +75,17 @@ class Settings(msgspec.Struct, frozen=True):
 DEFAULT_SETTINGS: Final = Settings()
 
 
+class Endpoints(Protocol):
+    """Where the pods of Services are."""
+
+    def of(self, key: Key, port: int | str) -> list[Address] | None:
+        """The address whose turn it is, then the others. None if there is no such Service or port."""
+
+
 class Proxy:
     def __init__(
         self,
-        backends: Backends,
+        backends: Endpoints,
         *,
         dial: Dial | None = None,
         metrics: RequestMetrics,

@@ -13,9 +13,7 @@ from kohort.cluster.gateway.route_table import Backend
 class BackendTurn:
     __slots__ = ("addresses", "backend", "observation", "plan", "sent")
 
-    def __init__(
-        self, plan: RequestPlan, backend: Backend, addresses: list[Address], observation: Observation
-    ) -> None:
+    def __init__(self, plan: RequestPlan, backend: Backend, addresses: list[Address], observation: Observation) -> None:
         self.plan = plan
         self.backend = backend
         self.addresses = addresses
