@@ -2,13 +2,15 @@
 
     python -m bench.gateway [--seconds 5] [--rollbacks 3]
 
-Both proxies lead to the same small server, and the same client asks both in turns: requests on kept connections, one
-request after the other, and streams. Then a release of one group to another version is rolled back several times,
-under load and with long streams on the new version: how long requests still reached it, and how many failed.
+Both proxies lead to the same small server, and the same clients ask both in turns: wrk on kept connections, then one
+request after the other, and streams. Processor time for a request is that of the proxy alone, so it depends less on
+what else the machine does than requests per second. Then a release of one group to another version is rolled back
+several times, under load and with long streams on the new version: how long requests still reached it, and how many
+failed.
 
 | figure                                                       | goal                     |
 |--------------------------------------------------------------|--------------------------|
-| requests per second, 16 connections                          | 0.6 of nginx             |
+| requests per second, 16 connections (wrk)                    | 0.6 of nginx             |
 | added to the median of single requests                       | 1 ms                     |
 | rollback until no request reaches the new version, p99       | below 1 s                |
 | failed requests and cut streams                              | 0                        |
@@ -16,6 +18,9 @@ under load and with long streams on the new version: how long requests still rea
 
 import argparse
 import asyncio
+import math
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,6 +44,7 @@ SERVER = Path(__file__).with_name("gateway_server.py")
 CONNECTIONS = 16
 ROUNDS = 3
 """Both proxies in turn; every round is printed, and the better one of each counts in the table."""
+_WRK_FAILURES = re.compile(r"(?:Non-2xx or 3xx responses:|Socket errors:).*")
 NGINX = """
 worker_processes 1; daemon off; pid {directory}/pid; error_log {directory}/error;
 events {{ worker_connections 1024; }}
@@ -62,6 +68,8 @@ http {{
 @dataclass(frozen=True, slots=True)
 class Figures:
     per_second: float
+    processor: float
+    """Of the proxy for a request, in microseconds."""
     median: float
     p99: float
     first_byte: float
@@ -84,25 +92,27 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: 
     return body.decode()
 
 
-async def throughput(port: int, seconds: float) -> tuple[float, int]:
-    """Requests per second, and how many failed."""
-    end = time.perf_counter() + seconds
-    done = failed = 0
+async def throughput(port: int, seconds: float) -> tuple[int, float, int]:
+    """By wrk: how many requests were answered, how many per second, and how many failed."""
+    program = shutil.which("wrk")
+    if program is None:
+        raise RuntimeError("wrk is not installed: apt-get install wrk")
+    command = [program, "-t1", f"-c{CONNECTIONS}", f"-d{math.ceil(seconds)}s", "-H", "Host: bench.example"]
+    process = await asyncio.create_subprocess_exec(
+        *command, f"http://127.0.0.1:{port}/", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    text = (await process.communicate())[0].decode()
+    answered = re.search(r"([0-9]+) requests in", text)
+    rate = re.search(r"Requests/sec: +([0-9.]+)", text)
+    if answered is None or rate is None:
+        raise RuntimeError(f"wrk says: {text}")
+    failed = sum(int(number) for line in _WRK_FAILURES.findall(text) for number in re.findall("[0-9]+", line))
+    return int(answered[1]), float(rate[1]), failed
 
-    async def one() -> None:
-        nonlocal done, failed
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while time.perf_counter() < end:
-            try:
-                await ask(reader, writer)
-                done += 1
-            except (ConnectionError, asyncio.IncompleteReadError):
-                failed += 1
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.close()
 
-    await asyncio.gather(*(one() for _ in range(CONNECTIONS)))
-    return done / seconds, failed
+def processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def latencies(port: int, requests: int = 1000) -> list[float]:
@@ -132,12 +142,14 @@ async def first_byte(port: int, streams: int = 20) -> float:
     return sorted(found)[streams // 2]
 
 
-async def measure(port: int, seconds: float) -> Figures:
-    await throughput(port, 0.5)
-    per_second, failed = await throughput(port, seconds)
+async def measure(port: int, pid: int, seconds: float) -> Figures:
+    await throughput(port, 1)
+    before = processor_seconds(pid)
+    answered, per_second, failed = await throughput(port, seconds)
+    processor = 1e6 * (processor_seconds(pid) - before) / answered
     single = await latencies(port)
     return Figures(
-        per_second, single[len(single) // 2], single[len(single) * 99 // 100], await first_byte(port), failed
+        per_second, processor, single[len(single) // 2], single[len(single) * 99 // 100], await first_byte(port), failed
     )
 
 
@@ -272,23 +284,19 @@ async def compare(seconds: float) -> None:
             await client.create(INGRESSES, ingress("bench"), "default")
             own_port = await gateway_port(client)
             await until_answered(own_port)
+        own = gateway_process(server)
         best: dict[str, Figures] = {}
         for number in range(ROUNDS):
-            rates = {}
-            for name, each in (("nginx", nginx_port), ("kohort", own_port)):
-                found = await measure(each, seconds)
-                rates[name] = found.per_second
+            here: dict[str, Figures] = {}
+            for name, each, pid in (("nginx", nginx_port, children(parent)[0]), ("kohort", own_port, own)):
+                here[name] = found = await measure(each, pid, seconds)
                 if name not in best or found.per_second > best[name].per_second:
                     best[name] = found
-            ratio = rates["kohort"] / rates["nginx"]
-            print(
-                f"round {number + 1}: nginx {rates['nginx']:.0f}, kohort {rates['kohort']:.0f} requests/s: {ratio:.2f}",
-                flush=True,
-            )
+            print_round(number + 1, here["nginx"], here["kohort"])
         alone = await latencies_of_backend(port)
         memory = {
             "nginx": sum(map(resident_megabytes, children(parent))),
-            "kohort": resident_megabytes(gateway_process(server)),
+            "kohort": resident_megabytes(own),
         }
     print_comparison(best, alone, memory)
 
@@ -304,10 +312,19 @@ async def latencies_of_backend(port: int) -> float:
     return sorted(found)[500]
 
 
+def print_round(number: int, theirs: Figures, ours: Figures) -> None:
+    print(
+        f"round {number}: nginx {theirs.per_second:.0f}, kohort {ours.per_second:.0f} requests/s: "
+        f"{ours.per_second / theirs.per_second:.2f}; processor {theirs.processor:.1f} and {ours.processor:.1f} us",
+        flush=True,
+    )
+
+
 def print_comparison(best: dict[str, Figures], alone: float, memory: dict[str, float]) -> None:
     theirs, ours = best["nginx"], best["kohort"]
     rows = [
         ("requests/s, 16 connections", theirs.per_second, ours.per_second, "0.6 of nginx"),
+        ("processor for a request, us", theirs.processor, ours.processor, ""),
         ("median of single requests, ms", theirs.median, ours.median, ""),
         ("  added to the server's own", theirs.median - alone, ours.median - alone, "1 ms"),
         ("p99 of single requests, ms", theirs.p99, ours.p99, ""),
