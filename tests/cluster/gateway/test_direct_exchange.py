@@ -5,6 +5,8 @@ directly, the third one as well and with a head that is known.
 """
 
 import asyncio
+import socket
+import struct
 
 import pytest
 from hypothesis import example, given, settings
@@ -294,6 +296,26 @@ async def test_a_client_that_goes_away_takes_its_request_along() -> None:
             await served.arrived.wait()
             assert one.value(gateway_metrics.IN_FLIGHT) == 1
             writer.transport.abort()
+            await served.lost.wait()
+        assert one.value(gateway_metrics.IN_FLIGHT) == 0
+        assert one.value(gateway_metrics.REQUESTS, code="499") == 1
+
+
+async def test_a_client_that_goes_away_as_its_answer_begins() -> None:
+    """The task that would go on with the answer is cancelled before it begins."""
+    served = RawBackend()
+    async with front(llm=served) as one:
+        await one.ask(GET)
+        served.parts = (b"",)
+        served.arrived.clear()
+        served.lost.clear()
+        with socket.create_connection(("127.0.0.1", one.proxy.port)) as client:
+            client.sendall(GET)
+            async with asyncio.timeout(10):
+                await served.arrived.wait()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        served.send(b"HTTP/1.1 2")
+        async with asyncio.timeout(10):
             await served.lost.wait()
         assert one.value(gateway_metrics.IN_FLIGHT) == 0
         assert one.value(gateway_metrics.REQUESTS, code="499") == 1

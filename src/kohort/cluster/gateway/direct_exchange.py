@@ -11,14 +11,13 @@ from typing import Final, Protocol
 
 from kohort.cluster.gateway.backend_client import BackendConnection, BackendPool, BadAnswer, Body, read_answer_head
 from kohort.cluster.gateway.client_request import answer_headers, answer_lines, is_bodiless
-from kohort.cluster.gateway.metrics import CLIENT_GONE
 from kohort.cluster.gateway.recent import Recent
 from kohort.cluster.gateway.request_turn import BackendTurn
 from kohort.cluster.gateway.route_table import HeaderChange
 
-HEAD_BYTES: Final = 2048
+HEAD_BYTES: Final = 1024
 """Of a head that is remembered."""
-_REMEMBERED: Final = 512
+_REMEMBERED: Final = 256
 _CLOSE: Final = b"Connection: close\r\n\r\n"
 
 
@@ -126,5 +125,5 @@ class DirectExchange:
     # Called by the client's connection
 
     def client_gone(self) -> None:
-        self._connection.close()
-        self._turn.observation.end(CLIENT_GONE)
+        self._turn.sent = self._connection
+        self._turn.abandon()

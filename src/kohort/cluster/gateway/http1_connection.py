@@ -165,6 +165,8 @@ class Http1Connection(asyncio.Protocol):
         """Of that request, if all of it is here."""
         self._exchange: DirectExchange | None = None
         """If no task answers it."""
+        self._waiting: RequestTurn | None = None
+        """Its turn, while the task that answers it has not begun."""
         self._answered: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._reading = True
@@ -235,6 +237,11 @@ class Http1Connection(asyncio.Protocol):
             self._end()
         if self._task is not None:
             self._task.cancel()
+        if self._waiting is not None:
+            # A task that is cancelled before it begins runs none of its code.
+            self._waiting.abandon()
+            self._waiting = self._task = None
+            self._end()
 
     def pause_writing(self) -> None:
         if self._room is None:
@@ -330,6 +337,7 @@ class Http1Connection(asyncio.Protocol):
     def go_on_in_task(self, turn: RequestTurn) -> None:
         assert self._present is not None
         self._exchange = None
+        self._waiting = turn
         request = Http1Request(self._present, self._body, self)
         self._task = self._loop.create_task(self._answer(request, turn))
 
@@ -341,6 +349,7 @@ class Http1Connection(asyncio.Protocol):
             self._end()
 
     async def _answer(self, request: Http1Request, turn: RequestTurn) -> None:
+        self._waiting = None
         try:
             await self._owner.serve(request, turn)
         except ConnectionError:

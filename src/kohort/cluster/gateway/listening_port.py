@@ -24,8 +24,8 @@ STOP_SECONDS: Final = 5.0
 """For requests in flight when a port closes."""
 _BACKLOG: Final = 1024
 
-_KNOWN_HEADS: Final = 1024
-_HEAD_BYTES: Final = 2048
+_KNOWN_HEADS: Final = 256
+_HEAD_BYTES: Final = 1024
 """Of a head that is remembered."""
 
 

@@ -3,7 +3,7 @@
 from kohort.cluster.gateway.backend_client import BackendConnection
 from kohort.cluster.gateway.backends import Address
 from kohort.cluster.gateway.client_request import RefusedRequest
-from kohort.cluster.gateway.metrics import Observation
+from kohort.cluster.gateway.metrics import CLIENT_GONE, Observation
 from kohort.cluster.gateway.path_changes import Redirect
 from kohort.cluster.gateway.request_plan import RequestPlan
 from kohort.cluster.gateway.request_target import Target
@@ -22,6 +22,12 @@ class BackendTurn:
         self.sent: BackendConnection | None = None
         """The connection to the first address, if the request was sent there already."""
 
+    def abandon(self) -> None:
+        """The client is gone, and nothing else ends what was begun."""
+        if self.sent is not None:
+            self.sent.close()
+        self.observation.end(CLIENT_GONE)
+
 
 class RedirectTurn:
     __slots__ = ("observation", "redirect", "target")
@@ -31,6 +37,9 @@ class RedirectTurn:
         self.target = target
         self.observation = observation
 
+    def abandon(self) -> None:
+        self.observation.end(CLIENT_GONE)
+
 
 class RefusedTurn:
     __slots__ = ("observation", "refused")
@@ -38,6 +47,9 @@ class RefusedTurn:
     def __init__(self, refused: RefusedRequest, observation: Observation) -> None:
         self.refused = refused
         self.observation = observation
+
+    def abandon(self) -> None:
+        self.observation.end(CLIENT_GONE)
 
 
 RequestTurn = BackendTurn | RedirectTurn | RefusedTurn
