@@ -372,3 +372,22 @@ async def test_a_client_that_does_not_read_is_not_read_from() -> None:
         writer.write(LAST)
         assert (await reader.read()).count(b"HTTP/1.1 200 OK") == many + 1
         writer.close()
+
+
+@pytest.mark.parametrize("sent", [POST, CHUNKED])
+@pytest.mark.parametrize(
+    "change",
+    [
+        HeaderChange(remove=("Content-Length", "Transfer-Encoding")),
+        HeaderChange(set=(("content-length", "1"),)),
+        HeaderChange(add=(("Content-Length", "1"), ("Transfer-Encoding", "identity"))),
+    ],
+)
+async def test_a_route_cannot_change_where_a_message_ends(sent: bytes, change: HeaderChange) -> None:
+    """Otherwise a part of a body would be read as a request, or as the answer to another one."""
+    plain, changed = RawBackend(), RawBackend()
+    async with front(llm=plain, changed=changed) as one:
+        expected = [await one.ask(sent) for _ in range(3)]
+        one.use(route(Backend("default", "changed", 80, 1, change, change)))
+        assert [await one.ask(sent) for _ in range(3)] == expected
+        assert changed.requests == plain.requests
