@@ -29,6 +29,7 @@ BOUNDS: Final = (
     *(0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0),
 )
 """Close to each other: a limit on a quantile is judged by whole buckets."""
+_NO_SERVICE: Final = Key("", "")
 _CODES: Final = 32
 """Different codes of one pod; a pod that invents more has them counted as `other`."""
 
@@ -36,7 +37,7 @@ _CODES: Final = 32
 class PodSeries:
     """What is counted for one pod of a Service."""
 
-    __slots__ = ("_codes", "_requests", "first_byte", "gone", "in_flight", "labels", "total")
+    __slots__ = ("_by_status", "_codes", "_requests", "first_byte", "gone", "in_flight", "labels", "total")
 
     def __init__(self, metrics: "RequestMetrics", labels: tuple[str, str, str]) -> None:
         self.labels = labels
@@ -47,15 +48,20 @@ class PodSeries:
         self.total = metrics.duration.labels(*labels)
         self._requests = metrics.requests
         self._codes: dict[str, Count] = {}
+        self._by_status: dict[int, Count] = {}
 
     def count(self, status: int) -> None:
-        code = str(status)
-        counter = self._codes.get(code)
+        counter = self._by_status.get(status)
         if counter is None:
-            if len(self._codes) >= _CODES:
-                code = "other"
-            counter = self._codes[code] = self._requests.labels(*self.labels, code)
-        counter.inc()
+            counter = self._by_status[status] = self._counter(str(status))
+        counter.value += 1.0
+
+    def _counter(self, code: str) -> Count:
+        if code not in self._codes and len(self._codes) >= _CODES:
+            code = "other"
+        if code not in self._codes:
+            self._codes[code] = self._requests.labels(*self.labels, code)
+        return self._codes[code]
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -87,11 +93,12 @@ class RequestMetrics:
         self._series: dict[Key, dict[str, PodSeries]] = {}
 
     def of(self, service: Key, pod: str) -> PodSeries:
-        pods = self._series.setdefault(service, {})
-        series = pods.get(pod)
-        if series is None:
+        try:
+            return self._series[service][pod]
+        except KeyError:
+            pods = self._series.setdefault(service, {})
             series = pods[pod] = PodSeries(self, (service.namespace, service.name, pod))
-        return series
+            return series
 
     def began(self, service: Key, pod: str) -> PodSeries:
         series = self.of(service, pod)
@@ -136,7 +143,7 @@ class Observation:
     __slots__ = ("_first", "_metrics", "_series", "_start", "_time", "service")
 
     def __init__(self, metrics: RequestMetrics) -> None:
-        self.service = Key("", "")
+        self.service = _NO_SERVICE
         self._metrics = metrics
         self._series: PodSeries | None = None
         self._time = asyncio.get_running_loop().time
@@ -155,11 +162,12 @@ class Observation:
 
     def end(self, status: int) -> None:
         now = self._time()
-        if self._series is None:
+        series = self._series
+        if series is None:
             self._metrics.of(self.service, "").count(status)
             return
-        self._series.count(status)
-        self._series.total.observe(now - self._start)
+        series.count(status)
+        series.total.observe(now - self._start)
         if status != CLIENT_GONE or self._first:
-            self._series.first_byte.observe((self._first or now) - self._start)
-        self._metrics.ended(self._series)
+            series.first_byte.observe((self._first or now) - self._start)
+        self._metrics.ended(series)
