@@ -39,6 +39,8 @@ class RequestPlan:
             self.forwarded = changed_target(target, rewrite.path)
             if rewrite.host:
                 headers["Host"] = rewrite.host
+        if (length := headers.get("Content-Length", "")).startswith("0"):
+            headers["Content-Length"] = length.lstrip("0") or "0"
         self._headers = headers
         self._heads: list[tuple[Backend, bytes]] = []
 
