@@ -129,6 +129,19 @@ def test_both_ways_send_and_answer_the_same(
     asyncio.run(three_times(request, answer, Backend("default", "llm", 80, 1, asked, answered)))
 
 
+def is_simple(request: bytes) -> bool:
+    return read_simple_head(request.partition(b"\r\n\r\n")[0] + b"\r\n\r\n") is not None
+
+
+@pytest.mark.parametrize(
+    "line", [b"Content-Type: a\r\n", b"User-Agent: a\r\n", b"Content-Length: 5\r\n", b"ETag: a\r\n"]
+)
+def test_a_header_that_must_be_there_once_is_not_simple_twice(line: bytes) -> None:
+    head = b"GET /x HTTP/1.1\r\nHost: a.example\r\nX-A: b\r\nX-A: b\r\n"
+    assert is_simple(head + line + b"\r\n")
+    assert not is_simple(head + line + line.lower() + b"\r\n")
+
+
 async def by_both_readers(request: bytes) -> None:
     """aiohttp reads all requests that come after one that is not simple."""
     served = RawBackend()
@@ -143,7 +156,7 @@ async def by_both_readers(request: bytes) -> None:
 
 
 @settings(max_examples=150)
-@given(requests().filter(lambda data: read_simple_head(data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n") is not None))
+@given(requests().filter(is_simple))
 @example(GET)
 @example(POST)
 @example(POST.replace(b": 5", b": 05"))

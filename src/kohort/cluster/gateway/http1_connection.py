@@ -34,6 +34,13 @@ _REQUEST: Final = re.compile(
     rb"([A-Z]{1,20}) (/[!-~]{0,8000}) HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t !-~\x80-\xff]*\r\n)+)\r\n"
 )
 _NOT_SIMPLE: Final = frozenset({"transfer-encoding", "upgrade", "expect", "http2-settings", "te", "trailer"})
+_SINGLE: Final = frozenset(
+    {
+        *("content-length", "content-location", "content-range", "content-type", "etag", "host", "max-forwards"),
+        *("server", "user-agent"),
+    }
+)
+"""Headers that a request has once; programs differ in which one they take of two."""
 _SIMPLE_CONNECTION: Final = frozenset({"", "keep-alive", "close"})
 
 _log = Log(module="kohort.cluster.gateway")
@@ -134,12 +141,14 @@ def read_simple_head(data: bytes) -> SimpleHead | None:
     if found is None or len(data) > HEAD_LIMIT:
         return None
     headers = header_lines(found[3])
-    lengths = headers.getall("Content-Length", ())
+    names = [name.lower() for name, _ in headers.items()]
+    different = set(names)
+    length = headers.get("Content-Length", "0")
     if (
-        len(headers.getall("Host", ())) != 1
-        or not _NOT_SIMPLE.isdisjoint(map(str.lower, headers.keys()))
-        or len(lengths) > 1
-        or (lengths and not (lengths[0].isascii() and lengths[0].isdigit() and len(lengths[0]) <= 18))
+        "host" not in different
+        or not _NOT_SIMPLE.isdisjoint(different)
+        or (len(names) > len(different) and any(names.count(name) > 1 for name in _SINGLE))
+        or not (length.isascii() and length.isdigit() and len(length) <= 18)
         or ("Connection" in headers and ",".join(headers.getall("Connection")).lower() not in _SIMPLE_CONNECTION)
     ):
         return None
