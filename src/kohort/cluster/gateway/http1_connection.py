@@ -348,7 +348,7 @@ class Http1Connection(asyncio.Protocol):
         self._exchange = None
         self._waiting = turn
         request = Http1Request(self._present, self._body, self)
-        self._task = self._loop.create_task(self._answer(request, turn))
+        self._task = self._loop.create_task(self._answer_in_task(request, turn))
 
     def answer(self, data: bytes) -> None:
         assert self._transport is not None
@@ -357,7 +357,7 @@ class Http1Connection(asyncio.Protocol):
         if self._room is None:
             self._end()
 
-    async def _answer(self, request: Http1Request, turn: RequestTurn) -> None:
+    async def _answer_in_task(self, request: Http1Request, turn: RequestTurn) -> None:
         self._waiting = None
         try:
             await self._owner.serve(request, turn)
