@@ -10,6 +10,7 @@ from tests.builders import lws
 from tests.docs.pages import ROOT
 
 from kohort.cluster.workloads.autoscaling.pod_metrics import MetricUnavailable, read_number
+from kohort.kube.http import Request
 from kohort.kube.resources import EVENTS, HORIZONTAL_POD_AUTOSCALERS, LEADER_WORKER_SETS, PODS
 from kohort.objects.json_types import JsonObject
 from kohort.rules.simulation_labels import METRICS
@@ -151,6 +152,38 @@ async def test_what_cannot_be_scaled_is_reported() -> None:
         await cluster.client.patch(HORIZONTAL_POD_AUTOSCALERS, "llm", NAMESPACE, {"spec": {"metrics": [cpu]}})
         await asyncio.sleep(30)
         assert condition(cluster, "ScalingActive")["reason"] == "FailedGetResourceMetric"
+
+
+def writes_scale(request: Request) -> bool:
+    return request.method == "PUT" and request.path.endswith("/scale")
+
+
+async def test_a_scale_that_others_write_at_the_same_time_is_written_again() -> None:
+    async with cluster_with_groups() as cluster:
+        await cluster.client.create(LEADER_WORKER_SETS, lws("llm").replicas(2).size(1), NAMESPACE)
+        await cluster.until(ready(cluster, 2))
+        cluster.faults("workloads").refuse(409, on=writes_scale, times=4)
+        body = {**EXAMPLE, "spec": {**EXAMPLE["spec"], "maxReplicas": 1}}
+        await cluster.client.create(HORIZONTAL_POD_AUTOSCALERS, body, NAMESPACE)
+        await cluster.until(lambda: replicas(cluster) == 1, 10)
+        assert not [one for one in cluster.objects(EVENTS, NAMESPACE) if one["reason"] == "FailedRescale"]
+
+
+async def test_a_scale_that_cannot_be_written_is_reported_and_tried_again() -> None:
+    async with cluster_with_groups() as cluster:
+        await cluster.client.create(LEADER_WORKER_SETS, lws("llm").replicas(2).size(1), NAMESPACE)
+        await cluster.until(ready(cluster, 2))
+        cluster.faults("workloads").refuse(403, on=writes_scale, times=1)
+        body = {**EXAMPLE, "spec": {**EXAMPLE["spec"], "maxReplicas": 1}}
+        await cluster.client.create(HORIZONTAL_POD_AUTOSCALERS, body, NAMESPACE)
+        await cluster.until(lambda: condition(cluster, "AbleToScale").get("reason") == "FailedUpdateScale", 10)
+        status = autoscaler(cluster)["status"]
+        assert (status["currentReplicas"], status["desiredReplicas"]) == (2, 0)
+        await cluster.until(lambda: replicas(cluster) == 1, 30)
+        failed = [one["message"] for one in cluster.objects(EVENTS, NAMESPACE) if one["reason"] == "FailedRescale"]
+        assert [text.partition("; error: ")[0] for text in failed] == [
+            "New size: 1; reason: Current number of replicas above Spec.MaxReplicas"
+        ]
 
 
 async def test_numbers_come_over_a_socket() -> None:

@@ -18,7 +18,7 @@ from tests.cluster.workloads.autoscaling.test_autoscalers import (
     replicas,
 )
 
-from kohort.cluster.workloads.autoscaling.replicas import WantedByUtilization, wanted_by_utilization
+from kohort.cluster.workloads.autoscaling.replicas import PodNumbers, WantedReplicas, wanted_by_utilization
 from kohort.cluster.workloads.autoscaling.resource_metrics import (
     MetricsUnavailable,
     PodUsage,
@@ -67,7 +67,7 @@ def used(milli: int, *, seconds_ago: float = 5) -> PodUsage:
 )
 def test_which_pods_count(one: JsonObject, usage: PodUsage | None, resource: str, counts_as: str) -> None:
     grouped = group_pods([one], {"a": usage} if usage is not None else {}, resource, NOW)
-    found = {"ready": "a" in grouped.usage, "unready": "a" in grouped.unready, "missing": "a" in grouped.missing}
+    found = {"ready": "a" in grouped.values, "unready": "a" in grouped.unready, "missing": "a" in grouped.missing}
     assert [name for name, is_so in found.items() if is_so] == ([] if counts_as == "left out" else [counts_as])
 
 
@@ -84,18 +84,30 @@ def test_which_pods_count(one: JsonObject, usage: PodUsage | None, resource: str
         (3, [100, 100], 0, 1, 50, 4, 100),
         (3, [10, 10], 0, 1, 50, 3, 10),  # the missing pod counts as all that it requests
         (4, [10, 10, 10], 0, 1, 150, 2, 10),  # or as the target if that is more
-        (3, [70, 40], 0, 1, 50, 3, 55),  # the direction would turn around
+        (3, [70, 40], 0, 1, 50, 3, 55),  # at the edge of the tolerance
+        (7, [290] * 7, 0, 0, 70, 30, 290),  # 29.000000000000004 is rounded up, as in Kubernetes
+        (3, [80, 40], 0, 1, 50, 3, 60),  # the direction would turn around
     ],
 )
 def test_replicas_by_utilization(
     current: int, usage: list[int], unready: int, missing: int, target: int, wanted: int, percent: int
 ) -> None:
     """Every pod requests 100."""
-    names = {f"p{number}": amount for number, amount in enumerate(usage)}
-    absent, silent = [f"u{number}" for number in range(unready)], [f"m{number}" for number in range(missing)]
-    requests = dict.fromkeys([*names, *absent, *silent], 100)
-    found = wanted_by_utilization(current, names, absent, silent, requests, target)
-    assert found == WantedByUtilization(wanted, percent, sum(usage) / len(usage))
+    numbers = numbers_of(usage, unready, missing)
+    found = wanted_by_utilization(current, numbers, requests_in(numbers), target)
+    assert found == WantedReplicas(wanted, sum(usage) // len(usage), percent)
+
+
+def numbers_of(usage: list[int], unready: int, missing: int) -> PodNumbers:
+    return PodNumbers(
+        {f"p{number}": amount for number, amount in enumerate(usage)},
+        frozenset(f"m{number}" for number in range(missing)),
+        frozenset(f"u{number}" for number in range(unready)),
+    )
+
+
+def requests_in(numbers: PodNumbers) -> dict[str, int]:
+    return dict.fromkeys([*numbers.values, *numbers.missing, *numbers.unready], 100)
 
 
 @given(
@@ -107,13 +119,11 @@ def test_replicas_by_utilization(
 def test_pods_without_figures_only_slow_a_change_down(
     usage: list[int], unready: int, missing: int, target: int
 ) -> None:
-    names = {f"p{number}": amount for number, amount in enumerate(usage)}
-    absent, silent = [f"u{number}" for number in range(unready)], [f"m{number}" for number in range(missing)]
+    numbers = numbers_of(usage, unready, missing)
     current = len(usage) + unready + missing
-    requests = dict.fromkeys([*names, *absent, *silent], 100)
-    found = wanted_by_utilization(current, names, absent, silent, requests, target)
-    alone = wanted_by_utilization(current, names, (), (), requests, target)
-    assert found is not None and alone is not None
+    found = wanted_by_utilization(current, numbers, requests_in(numbers), target)
+    alone = wanted_by_utilization(current, PodNumbers(numbers.values), requests_in(numbers), target)
+    assert found is not None and alone is not None and found.percent is not None
     if missing and found.percent < target:
         assert found.replicas >= min(alone.replicas, current)
     if missing and found.percent > target:
@@ -125,6 +135,8 @@ def test_every_container_must_request_what_a_percentage_is_of() -> None:
     containers = [{"name": "main", "resources": {"requests": {"cpu": "500m"}}}, {"name": "side"}]
     one = {"metadata": {"name": "a"}, "spec": {"containers": containers}}
     assert requests_of([one], "cpu", "main") == {"a": 500}
+    with pytest.raises(MetricsUnavailable, match="container other not found in Pod a"):
+        requests_of([one], "cpu", "other")
     with pytest.raises(MetricsUnavailable, match="missing request for cpu in container side of Pod a"):
         requests_of([one], "cpu")
 
@@ -139,6 +151,13 @@ def test_init_containers_that_go_on_count_and_a_request_of_the_pod_replaces_all(
     assert requests_of([one], "cpu") == {"a": 1000}
     spec["resources"] = {"requests": {"cpu": "3"}}
     assert requests_of([one], "cpu") == {"a": 3000}
+    assert requests_of([one], "cpu", "main") == {"a": 500}
+    with pytest.raises(MetricsUnavailable, match="missing pod-level request for memory in Pod a"):
+        requests_of([one], "memory")
+
+
+def test_pods_that_request_nothing_have_no_percentage() -> None:
+    assert wanted_by_utilization(1, PodNumbers({"a": 5}), {"a": 0}, 50) is None
 
 
 def by(metric: JsonObject) -> JsonObject:
@@ -203,7 +222,7 @@ async def test_memory_of_one_container_scales_a_set() -> None:
         await asyncio.sleep(30)
         found = condition(cluster, "ScalingActive")
         assert (found["status"], found["reason"]) == ("False", "FailedGetContainerResourceMetric")
-        assert "container other not present in metrics for pod default/llm-" in found["message"]
+        assert found["message"].endswith("did not receive metrics for targeted pods (pods might be unready)")
 
 
 async def test_without_requests_there_is_no_percentage_and_nothing_changes() -> None:

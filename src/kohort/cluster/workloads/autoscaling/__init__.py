@@ -1,1 +1,2 @@
-"""HorizontalPodAutoscalers: `replicas` decides by metrics, `behavior` limits changes, `pod_metrics` reads numbers."""
+"""HorizontalPodAutoscalers: `metric_evaluation` computes a metric, `replicas` decides by its numbers, `behavior` limits
+changes, `scale_target` reads and writes the scale, `controller` does all of it every fifteen seconds."""

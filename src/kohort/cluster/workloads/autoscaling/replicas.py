@@ -3,121 +3,100 @@
 The average over the pods is compared with its target. Within the tolerance nothing changes; otherwise as many replicas
 are wanted as bring the average back to the target, rounded up. Pods that do not report are counted on the careful side:
 
-| the reporting pods alone ask for | a pod without a number counts as | a pod that has not started counts as |
+| the reporting pods alone ask for | a pod without a number counts as | an unready pod counts as |
 |---|---|---|
-| fewer | the whole target | nothing, it is left out |
+| fewer | the target; for a target in percent, all that it requests if that is more | nothing, it is left out |
 | more | 0 | 0 |
 
 If that turns the direction around, nothing changes.
+
+All numbers are whole thousandths, and averages and percentages are rounded down, as in Kubernetes: the same figures
+lead to the same number of replicas.
 """
 
 import math
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-TOLERANCE: Final = 0.1
+from kohort.cluster.workloads.autoscaling.behavior import DEFAULT_TOLERANCE, Tolerance
 
 
 class PodNumbers(msgspec.Struct, frozen=True):
     """What the pods of a target report for one metric."""
 
-    values: Mapping[str, float]
-    """By pod."""
-    missing: int = 0
+    values: Mapping[str, int]
+    """Thousandths, by pod."""
+    missing: frozenset[str] = frozenset()
     """Pods that run and do not report."""
-    pending: int = 0
-    """Pods that have not started."""
+    unready: frozenset[str] = frozenset()
+    """Pods that have not started, or whose number says nothing yet."""
 
 
 class WantedReplicas(msgspec.Struct, frozen=True):
     replicas: int
-    average: float
+    average: int
+    """Thousandths."""
+    percent: int | None = None
+    """Of what the reporting pods request."""
 
 
-def wanted_replicas(
-    current: int, numbers: PodNumbers, target: float, tolerance: float = TOLERANCE
+def wanted_by_average(
+    current: int, numbers: PodNumbers, target: int, tolerance: Tolerance = DEFAULT_TOLERANCE
 ) -> WantedReplicas | None:
-    """For a target per pod. None if no pod reports."""
-    values = list(numbers.values.values())
-    if not values:
+    """For a target per pod, in thousandths. None if no pod reports."""
+    if not numbers.values:
         return None
-    average = sum(values) / len(values)
-    ratio = average / target
-    if not numbers.missing and not (numbers.pending and ratio > 1):
-        kept = abs(ratio - 1) <= tolerance
-        return WantedReplicas(current if kept else math.ceil(_rounded(ratio * len(values))), average)
-    values += [target if ratio < 1 else 0.0] * numbers.missing
-    values += [0.0] * (numbers.pending if ratio > 1 else 0)
-    careful = sum(values) / len(values) / target
-    turned = (ratio < 1 < careful) or (careful < 1 < ratio)
-    wanted = math.ceil(_rounded(careful * len(values)))
-    if (
-        turned
-        or abs(careful - 1) <= tolerance
-        or (careful < 1 and wanted > current)
-        or (careful > 1 and wanted < current)
-    ):
-        return WantedReplicas(current, average)
-    return WantedReplicas(wanted, average)
 
+    def ratio(values: Mapping[str, int]) -> float:
+        return _average(values) / target
 
-class WantedByUtilization(msgspec.Struct, frozen=True):
-    replicas: int
-    percent: int
-    """Of what the ready pods request."""
-    average: float
+    replicas = _wanted(current, numbers, ratio, lambda _: target, tolerance)
+    return WantedReplicas(replicas, _average(numbers.values))
 
 
 def wanted_by_utilization(
     current: int,
-    usage: Mapping[str, int],
-    unready: Collection[str],
-    missing: Collection[str],
+    numbers: PodNumbers,
     requests: Mapping[str, int],
     target: int,
-    tolerance: float = TOLERANCE,
-) -> WantedByUtilization | None:
-    """For a target in percent of what pods request. A missing pod counts as using all that it requests, or the target
-    if that is more, when the others ask for fewer. None if no pod reports."""
-    if not any(name in requests for name in usage):
+    tolerance: Tolerance = DEFAULT_TOLERANCE,
+) -> WantedReplicas | None:
+    """For a target in percent of what pods request. None if the reporting pods request nothing."""
+
+    def percent(values: Mapping[str, int]) -> int:
+        return sum(values.values()) * 100 // sum(requests[name] for name in values)
+
+    def careful(name: str) -> int:
+        return requests[name] * max(100, target) // 100
+
+    if not any(requests[name] for name in numbers.values):
         return None
-    percent = _percent(usage, requests)
-    ratio, average = percent / target, sum(usage.values()) / len(usage)
-    if not missing and not (unready and ratio > 1):
-        kept = abs(ratio - 1) <= tolerance
-        wanted = current if kept else math.ceil(_rounded(ratio * len(usage)))
-        return WantedByUtilization(wanted, percent, average)
-    careful = dict(usage)
-    if ratio < 1:
-        careful |= {name: requests.get(name, 0) * max(100, target) // 100 for name in missing}
-    elif ratio > 1:
-        careful |= dict.fromkeys(missing, 0)
-    if ratio > 1:
-        careful |= dict.fromkeys(unready, 0)
-    second = _percent(careful, requests) / target
-    wanted = math.ceil(_rounded(second * len(careful)))
-    turned = (ratio < 1 < second) or (second < 1 < ratio)
+    replicas = _wanted(current, numbers, lambda values: percent(values) / target, careful, tolerance)
+    return WantedReplicas(replicas, _average(numbers.values), percent(numbers.values))
+
+
+def _wanted(
+    current: int,
+    numbers: PodNumbers,
+    ratio: Callable[[Mapping[str, int]], float],
+    careful: Callable[[str], int],
+    tolerance: Tolerance,
+) -> int:
+    """`ratio` is that of usage to target, `careful` what a missing pod counts as when the others ask for fewer."""
+    first = ratio(numbers.values)
+    unready = numbers.unready if first > 1 else frozenset()
+    if not numbers.missing and not unready:
+        return current if tolerance.covers(first) else math.ceil(first * len(numbers.values))
+    values = {**numbers.values, **dict.fromkeys(unready, 0)}
+    if first != 1:
+        values |= {name: careful(name) if first < 1 else 0 for name in numbers.missing}
+    second = ratio(values)
+    wanted = math.ceil(second * len(values))
+    turned = (first < 1 < second) or (second < 1 < first)
     against = (second < 1 and wanted > current) or (second > 1 and wanted < current)
-    if turned or against or abs(second - 1) <= tolerance:
-        wanted = current
-    return WantedByUtilization(wanted, percent, average)
+    return current if turned or against or tolerance.covers(second) else wanted
 
 
-def _percent(usage: Mapping[str, int], requests: Mapping[str, int]) -> int:
-    asked = sum(requests[name] for name in usage if name in requests)
-    used = sum(amount for name, amount in usage.items() if name in requests)
-    return used * 100 // asked if asked else 0
-
-
-def wanted_for_total(current: int, total: float, target: float, tolerance: float = TOLERANCE) -> WantedReplicas:
-    """For a target of all pods together."""
-    ratio = total / target
-    kept = abs(ratio - 1) <= tolerance
-    return WantedReplicas(current if kept else math.ceil(_rounded(ratio * current)), total)
-
-
-def _rounded(value: float) -> float:
-    """Without the last digits, which are noise of the division: 3.0000000000000004 is 3."""
-    return round(value, 9)
+def _average(values: Mapping[str, int]) -> int:
+    return sum(values.values()) // len(values)

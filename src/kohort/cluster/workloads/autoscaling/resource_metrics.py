@@ -19,11 +19,13 @@ from typing import Final
 
 import msgspec
 
+from kohort.cluster.workloads.autoscaling.replicas import PodNumbers
 from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
+from kohort.resources import effective
 from kohort.rules.go_duration import parse_duration
 
 CPU: Final = "cpu"
@@ -42,17 +44,10 @@ class PodUsage(msgspec.Struct, frozen=True):
     window: timedelta
 
 
-class GroupedPods(msgspec.Struct, frozen=True):
-    usage: Mapping[str, int]
-    """Of ready pods, in thousandths."""
-    unready: frozenset[str]
-    missing: frozenset[str]
-
-
 async def read_usage(
     client: Client, namespace: str, selector: str, resource: str, container: str = ""
 ) -> dict[str, PodUsage]:
-    """Of all containers of each pod, or of one. A pod that lacks the resource has no usage."""
+    """Of all containers of each pod, or of one. A pod that lacks the resource or the container has no usage."""
     try:
         answer = await client.raw("GET", _PATH.format(namespace=namespace), (("labelSelector", selector),))
     except ApiError as problem:
@@ -72,16 +67,11 @@ async def read_usage(
 
 
 def _amounts(item: JsonObject, resource: str, container: str) -> list[int] | None:
-    chosen = [one for one in item["containers"] if container in ("", one["name"])]
-    if container and not chosen:
-        name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-        text = f"unable to get metrics for resource {resource}: failed to get container metrics: "
-        raise MetricsUnavailable(f"{text}container {container} not present in metrics for pod {name}")
-    usages = [one["usage"].get(resource) for one in chosen]
-    return None if None in usages else [Quantity.parse(one).milli for one in usages]
+    usages = [one["usage"].get(resource) for one in item["containers"] if container in ("", one["name"])]
+    return None if not usages or None in usages else [Quantity.parse(one).milli for one in usages]
 
 
-def group_pods(pods: Sequence[JsonObject], usage: Mapping[str, PodUsage], resource: str, now: datetime) -> GroupedPods:
+def group_pods(pods: Sequence[JsonObject], usage: Mapping[str, PodUsage], resource: str, now: datetime) -> PodNumbers:
     ready: dict[str, int] = {}
     unready: set[str] = set()
     missing: set[str] = set()
@@ -97,7 +87,7 @@ def group_pods(pods: Sequence[JsonObject], usage: Mapping[str, PodUsage], resour
             unready.add(name)
         else:
             ready[name] = usage[name].milli
-    return GroupedPods(ready, frozenset(unready), frozenset(missing))
+    return PodNumbers(ready, frozenset(missing), frozenset(unready))
 
 
 def _has_settled(pod: JsonObject, usage: PodUsage, now: datetime) -> bool:
@@ -114,23 +104,28 @@ def _has_settled(pod: JsonObject, usage: PodUsage, now: datetime) -> bool:
 
 
 def requests_of(pods: Sequence[JsonObject], resource: str, container: str = "") -> dict[str, int]:
-    """What pods request, in thousandths. Every container must say so: without it there is no percentage."""
-    found: dict[str, int] = {}
-    for pod in pods:
-        name, total = pod["metadata"]["name"], 0
-        level = ((pod["spec"].get("resources") or {}).get("requests") or {}).get(resource)
-        if level is not None and not container:
-            found[name] = Quantity.parse(level).milli
-            continue
-        for one in _long_running(pod):
-            if container not in ("", one["name"]):
-                continue
-            given = ((one.get("resources") or {}).get("requests") or {}).get(resource)
-            if given is None:
-                raise MetricsUnavailable(f"missing request for {resource} in container {one['name']} of Pod {name}")
-            total += Quantity.parse(given).milli
-        found[name] = total
-    return found
+    """What pods request, in thousandths. A pod that has requests of its own counts as a whole, unless one container is
+    meant. Otherwise every container must say what it requests: without it there is no percentage."""
+    return {pod["metadata"]["name"]: _request_of(pod, resource, container) for pod in pods}
+
+
+def _request_of(pod: JsonObject, resource: str, container: str) -> int:
+    name, view = pod["metadata"]["name"], effective.view_of(pod)
+    if not container and effective.pod_level_requests_set(view.spec):
+        whole = effective.requests(view).get(resource)
+        if whole is None:
+            raise MetricsUnavailable(f"missing pod-level request for {resource} in Pod {name}")
+        return whole.milli
+    chosen = [one for one in _long_running(pod) if container in ("", one["name"])]
+    if not chosen:
+        raise MetricsUnavailable(f"container {container} not found in Pod {name}")
+    total = 0
+    for one in chosen:
+        given = ((one.get("resources") or {}).get("requests") or {}).get(resource)
+        if given is None:
+            raise MetricsUnavailable(f"missing request for {resource} in container {one['name']} of Pod {name}")
+        total += Quantity.parse(given).milli
+    return total
 
 
 def _long_running(pod: JsonObject) -> list[JsonObject]:
