@@ -34,12 +34,13 @@ def kohort_up(directory: Path, *words: str) -> Iterator[Path]:
 
 
 @contextmanager
-def component(binaries: Path, directory: Path, name: str, kubeconfig: Path) -> Iterator[None]:
+def component(binaries: Path, directory: Path, name: str, kubeconfig: Path, *more: str) -> Iterator[None]:
+    """`more` are flags in addition."""
     (port,) = free_ports(1)
     directory.mkdir(parents=True, exist_ok=True)
     flags = ["--kubeconfig", str(kubeconfig), "--leader-elect=false", f"--secure-port={port}", "--cert-dir", "."]
     with (directory / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen([str(binaries / name), *flags], stdout=log, stderr=log, cwd=directory)
+        process = subprocess.Popen([str(binaries / name), *flags, *more], stdout=log, stderr=log, cwd=directory)
         try:
             yield
         finally:
