@@ -162,9 +162,19 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
                 return await self._drained_round(stable, release, refs, wanted, planned)
             await self.patch(stable, stateful_set_hold.step_patch(wanted, partition, release.metadata.uid))
             return Waiting(f"{stable.metadata.name} gives {counted(planned, 'pod')} the new version")
-        if not self._replaced_next(stable, planned):
-            await self.put_back(release)
+        if waiting := await self._keep_leaving_pods_out(stable, release, planned):
+            return waiting
         return await self._take_back_excess(stable, partition)
+
+    async def _keep_leaving_pods_out(self, stable: StatefulSet, release: BatchRelease, planned: int) -> Waiting | None:
+        """Drained pods stay out of the Services until they are gone; then the Services select as their users wrote."""
+        leaving, refs = self._replaced_next(stable, planned), self.draining_routes(release)
+        if not leaving or not refs or self.withdrawal is None:
+            await self.put_back(release)
+            return None
+        await self.withdrawal.withdraw(stable.metadata.namespace, refs, leaving, drained=True)
+        name, count = stable.metadata.name, counted(len(leaving), "pod")
+        return Waiting(f"{name}: {count} of the old version still to be replaced", LOOK_SECONDS)
 
     async def _drained_round(
         self, stable: StatefulSet, release: BatchRelease, refs: tuple[RouteRef, ...], wanted: int | str, planned: int
@@ -180,10 +190,8 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
             return Waiting(f"{name} gives {counted(planned, 'pod')} the new version")
         ready = sum(map(pod_is_ready, self._updated_pods(stable)))
         if ready < reached:
-            leaving = self._replaced_next(stable, reached)
-            if leaving:
-                await self.withdrawal.withdraw(stable.metadata.namespace, refs, leaving, drained=True)
-            return Waiting(f"{name}: {ready}/{reached} pods ready at the new version", LOOK_SECONDS)
+            waiting = await self._keep_leaving_pods_out(stable, release, reached)
+            return waiting or Waiting(f"{name}: {ready}/{reached} pods ready at the new version", LOOK_SECONDS)
         following = min(planned, reached + _may_be_away(stable))
         result = await self.withdrawal.withdraw(stable.metadata.namespace, refs, self._replaced_next(stable, following))
         if isinstance(result, Waiting):
