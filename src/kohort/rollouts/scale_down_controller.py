@@ -27,7 +27,7 @@ from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.release_events import recorder
 from kohort.rollouts.rollout_types import Rollout, WorkloadRef
-from kohort.rollouts.traffic.draining import drain_timeout
+from kohort.rollouts.traffic.draining import drain_timeout, longest_drain
 from kohort.rollouts.traffic.withdrawal import LOOK_SECONDS, PodWithdrawal
 from kohort.rules import group_labels
 from kohort.rules.group_identity import group_index, is_leader, parse_index
@@ -53,13 +53,12 @@ class ScaleDownController:
             self._reported.pop(key, None)
             return None
         rollout = self.cache.rollout_for(key.namespace, WorkloadRef.to(LEADER_WORKER_SETS, key.name))
-        timeout = drain_timeout(rollout.strategy.traffic_routings) if rollout is not None else 0
-        if rollout is None or timeout <= 0:
+        refs = rollout.strategy.traffic_routings if rollout is not None else ()
+        if rollout is None or drain_timeout(refs) <= 0:
             await self._without_draining(group_set)
             return None
-        await self._annotate(group_set, {DRAIN_ON_SCALE_DOWN: str(timeout)})
+        await self._annotate(group_set, {DRAIN_ON_SCALE_DOWN: str(longest_drain(refs))})
         leaving, drained = self._leaving(key, group_set)
-        refs = rollout.strategy.traffic_routings
         if not leaving:
             self._reported.pop(key, None)
             await self.withdrawal.put_back(key.namespace, refs)

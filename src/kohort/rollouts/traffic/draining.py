@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from kohort.objects.counted_nouns import counted
-from kohort.rollouts.traffic.model import RouteRef
+from kohort.rollouts.traffic.model import RouteRef, routing_grace
 
 LOOK_SECONDS: Final = 1.0
 _NAMED: Final = 3
@@ -47,6 +47,17 @@ DrainDecision = Drained | StillDraining | DrainTimedOut
 
 def drain_timeout(refs: tuple[RouteRef, ...]) -> int:
     return max((ref.drain_timeout_seconds for ref in refs), default=0)
+
+
+def longest_drain(refs: tuple[RouteRef, ...]) -> int:
+    """Seconds from the moment at which pods leave their Services: requests in flight are counted after the grace period.
+
+    >>> longest_drain((RouteRef(grace_period_seconds=90, drain_timeout_seconds=30),))
+    120
+    """
+    return max(
+        (routing_grace((ref,)) + ref.drain_timeout_seconds for ref in refs if ref.drain_timeout_seconds), default=0
+    )
 
 
 def decide_drain(in_flight: Mapping[str, float], began: str | None, now: datetime, timeout: float) -> DrainDecision:
