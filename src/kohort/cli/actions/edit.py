@@ -158,7 +158,7 @@ async def _patch_progress(client: Client, rollout: Rollout, fields: JsonObject) 
 
 
 def _position(rollout: Rollout) -> tuple[str, int, bool, str]:
-    """What a person decides by. A step that waits for nobody may go from one state to the next."""
+    """What a user decides by: the version, the step, and whether it is paused. Other changes of state do not matter."""
     progress = rollout.status.progress or Progress()
     paused = progress.current_step_state == PAUSED
     return progress.revision, progress.current_step_index, paused, progress.finalising_step

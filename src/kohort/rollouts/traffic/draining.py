@@ -50,7 +50,7 @@ def drain_timeout(refs: tuple[RouteRef, ...]) -> int:
 
 
 def longest_drain(refs: tuple[RouteRef, ...]) -> int:
-    """Seconds from the moment at which pods leave their Services: requests in flight are counted after the grace period.
+    """Seconds after pods have left their Services; requests in flight are counted from the end of the grace period on.
 
     >>> longest_drain((RouteRef(grace_period_seconds=90, drain_timeout_seconds=30),))
     120
