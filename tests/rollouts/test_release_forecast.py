@@ -89,6 +89,20 @@ def test_blue_green_of_groups_needs_room_for_all_at_its_end() -> None:
     assert "the end of the release does not fit" in messages.capacity(found)
 
 
+@pytest.mark.parametrize(
+    ("kind", "extra", "count"),
+    [("Deployment", False, 1), ("Deployment", True, 2), ("StatefulSet", False, 2)],
+    ids=["partition style of a Deployment keeps an old pod", "an extra Deployment", "partition style of a StatefulSet"],
+)
+def test_a_percentage_means_what_the_controller_makes_of_it(kind: str, extra: bool, count: int) -> None:
+    ref, document = workload(kind, replicas=2)
+    steps: list[JsonObject] = [{"replicas": "90%", "pause": {}}]
+    plan = of_kind(ref, with_steps(steps, enableExtraWorkloadForCanary=extra))
+    subject = msgspec.convert(document, Deployment if kind == "Deployment" else StatefulSet)
+    found = forecast_release(plan, subject, [], [])
+    assert found.replicas == (count,)
+
+
 def test_partition_style_needs_no_room() -> None:
     ref, document = workload("StatefulSet", 4)
     plan = of_kind(ref, with_steps(UNROUTED))

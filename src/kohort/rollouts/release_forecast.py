@@ -20,10 +20,9 @@ from kohort.objects import int_or_string
 from kohort.objects.apps import Deployment, StatefulSet
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts import step_arithmetic
 from kohort.rollouts.forecast_types import ReleaseForecast
 from kohort.rollouts.group_set import GroupSet
-from kohort.rollouts.rollout_types import Rollout, Step
+from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.traffic.draining import drain_timeout
 from kohort.rollouts.traffic.model import finalising_grace, routing_grace
 from kohort.rollouts.workloads import group_hold
@@ -47,7 +46,7 @@ def forecast_release(
 ) -> ReleaseForecast:
     """`subject` has the template that is released. `pods` are all of the cluster, those of the workload at least."""
     total = replicas_of(subject)
-    counts = tuple(_planned(rollout, step, total) for step in rollout.strategy.steps)
+    counts = tuple(rollout.planned(step.replicas or 0, total) for step in rollout.strategy.steps)
     extra = max(_beside_stable(rollout, subject, counts, total), default=0)
     start = expected_start(running_groups(subject, pods))
     forecast = ReleaseForecast(
@@ -68,12 +67,6 @@ def forecast_release(
 def _with_capacity(forecast: ReleaseForecast, found: GroupCapacity, beside: Sequence[int]) -> ReleaseForecast:
     too_large = next((number for number, count in enumerate(beside, 1) if count > found.fitting), 0)
     return msgspec.structs.replace(forecast, fitting=found.fitting, lacking=found.lacking, step_without_room=too_large)
-
-
-def _planned(rollout: Rollout, step: Step, total: int) -> int:
-    in_one = rollout.blue_green and rollout.spec.workload_ref.is_deployment
-    count = step_arithmetic.planned_in_place if in_one else step_arithmetic.planned
-    return count(step.replicas or 0, total)
 
 
 def _beside_stable(rollout: Rollout, subject: Released, counts: Sequence[int], total: int) -> list[int]:

@@ -13,7 +13,7 @@ import msgspec
 from kohort.kube.clock import format_time
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition
-from kohort.rollouts import messages, step_arithmetic
+from kohort.rollouts import messages
 from kohort.rollouts.action_result import ActionResult, Done, Problem, Waiting
 from kohort.rollouts.forecast_types import ForecastUnknown, ReleaseForecast
 from kohort.rollouts.messages import ReleaseEvent, ReleaseOutcome
@@ -183,8 +183,7 @@ class Observation(msgspec.Struct, frozen=True):
         """How many replicas have the new version at a step."""
         if self.workload is None:
             return 0
-        count = step_arithmetic.planned_in_place if self.workload.keeps_one_old else step_arithmetic.planned
-        return count(step.replicas or 0, self.workload.replicas)
+        return self.rollout.planned(step.replicas or 0, self.workload.replicas)
 
     @property
     def in_place(self) -> bool:

@@ -15,6 +15,7 @@ from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, STATEFUL_SETS
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, ObjectMeta, find_condition
 from kohort.objects.view import View
+from kohort.rollouts import step_arithmetic
 from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, TrafficStep
 from kohort.rules import rollout_labels
 
@@ -260,6 +261,16 @@ class Rollout(View, frozen=True):
     def partitioned(self) -> bool:
         """Both versions live in one workload, of which each step gives so many pods the new version."""
         return self.style == rollout_labels.PARTITION and self.spec.strategy.canary is not None
+
+    @property
+    def shares_deployment(self) -> bool:
+        """Both versions live in one Deployment, whose steps of less than 100 % leave one old pod."""
+        return self.spec.workload_ref.is_deployment and (self.blue_green or self.partitioned)
+
+    def planned(self, wanted: int | str, replicas: int) -> int:
+        """How many of the replicas have the new version at a step that wants so many."""
+        count = step_arithmetic.planned_in_place if self.shares_deployment else step_arithmetic.planned
+        return count(wanted, replicas)
 
     def skips_pause(self, index: int) -> bool:
         """Whether a step, counted from 1, does not wait: a canary that has come to exactly "100%" at its last step is

@@ -240,11 +240,9 @@ def step_facts(rollout: Rollout, replicas: int) -> StepFacts:
 
 def _replaces_all(rollout: Rollout, step: Step, replicas: int) -> bool:
     """In partition style: no pod of the old version is left at this step, nor after a jump back to it."""
-    in_one_deployment = rollout.spec.workload_ref.is_deployment
-    count = step_arithmetic.planned_in_place if in_one_deployment else step_arithmetic.planned
     progress = rollout.status.progress
     reached = progress.replicas if progress is not None else 0
-    return replicas > 0 and max(reached, count(step.replicas or 0, replicas)) >= replicas
+    return replicas > 0 and max(reached, rollout.planned(step.replicas or 0, replicas)) >= replicas
 
 
 def unread(found: SourceReading, canary: Iterable[str], *, compares: bool) -> str:
