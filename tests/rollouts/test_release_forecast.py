@@ -98,8 +98,8 @@ def test_a_percentage_means_what_the_controller_makes_of_it(kind: str, extra: bo
     ref, document = workload(kind, replicas=2)
     steps: list[JsonObject] = [{"replicas": "90%", "pause": {}}]
     plan = of_kind(ref, with_steps(steps, enableExtraWorkloadForCanary=extra))
-    subject = msgspec.convert(document, Deployment if kind == "Deployment" else StatefulSet)
-    found = forecast_release(plan, subject, [], [])
+    view: type[Deployment] | type[StatefulSet] = Deployment if kind == "Deployment" else StatefulSet
+    found = forecast_release(plan, msgspec.convert(document, view), [], [])
     assert found.replicas == (count,)
 
 
