@@ -1,6 +1,7 @@
 """`kohort analysis`, `approve --override`, and what `explain` says of a release that failed its analysis."""
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -35,6 +36,8 @@ async def test_a_failed_step_is_shown_explained_recorded_and_overridden(capsys: 
         header, ttft, errors, *rest = text.splitlines()
         assert header.split()[:4] == ["STEP", "METRIC", "VERDICT", "NEW"]
         assert ttft.split()[:3] == ["1", "ttft", "Failed"]
+        assert re.search(r"Failed +2\.\d+ s +\d+ ms ", ttft), "times have their unit"
+        assert re.search(r"(Running|NoData|Passed) +0 % ", errors), "and shares are per cent"
         assert errors.split()[:3] == ["1", "errorRate", "(critical)"]
         assert "share of bad samples in step 1" in text
         assert "█" in text
@@ -43,6 +46,7 @@ async def test_a_failed_step_is_shown_explained_recorded_and_overridden(capsys: 
         (row,) = json.loads((await user.run(analysis.show_analysis, "llm", "json"))[0])
         assert (row["phase"], row["metrics"][0]["verdict"]) == ("Failed", "Failed")
         assert row["metrics"][0]["lower"] > 0
+        assert [one["unit"] for one in row["metrics"]] == ["s", "%"]
         assert row["metrics"][0]["canary"] > 1.15 * row["metrics"][0]["stable"]
 
         text, code = await user.run(show.status, "llm", "text", True, 600.0)

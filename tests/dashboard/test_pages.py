@@ -23,6 +23,7 @@ from kohort.inspection import readable_amounts
 from kohort.inspection.release import Release
 from kohort.kube import pod_logs
 from kohort.objects.json_types import Json
+from kohort.rollouts.analysis.metric_units import Unit
 from kohort.rules.rollout_labels import StepState
 
 HEAD = SetHead(
@@ -75,6 +76,7 @@ def chart(**more: Json) -> MetricChart:
         advisory=False,
         canary_value=0.2,
         stable_value=0.1,
+        unit=Unit.SECONDS,
         limit="maxRatio",
         fail_above=0.0,
         lower=0.2,

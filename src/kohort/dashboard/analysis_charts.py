@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kohort.rollouts.analysis.analysis_types import AnalysisRun
+from kohort.rollouts.analysis.metric_units import Unit
 from kohort.rollouts.analysis.run_types import MetricState
 
 
@@ -28,6 +29,8 @@ class MetricChart(msgspec.Struct, frozen=True, rename="camel"):
     advisory: bool
     canary_value: float
     stable_value: float
+    unit: Unit
+    """Of both values."""
     limit: str
     """What the metric is compared with: max, min, maxRatio or maxDelta."""
     fail_above: float | None
@@ -103,6 +106,7 @@ def _chart(metric: MetricState) -> MetricChart:
         advisory=metric.advisory,
         canary_value=metric.canary_value,
         stable_value=metric.stable_value,
+        unit=metric.unit,
         limit=check.limit if check is not None else "",
         fail_above=check.fail_above if check is not None else None,
         lower=result.lower if result is not None else None,

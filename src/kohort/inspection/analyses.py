@@ -5,8 +5,9 @@ from typing import Final
 
 import msgspec
 
-from kohort.rollouts.analysis.analysis_messages import percent, worst_result
+from kohort.rollouts.analysis.analysis_messages import worst_result
 from kohort.rollouts.analysis.analysis_types import AnalysisRun
+from kohort.rollouts.analysis.metric_units import Unit, measured, percent
 from kohort.rollouts.analysis.run_types import MetricState, Window
 
 _BARS: Final = " ▁▂▃▄▅▆▇█"
@@ -22,6 +23,8 @@ class MetricRow(msgspec.Struct, frozen=True, rename="camel"):
     canary: float
     """The quantile, or the share, of the new version."""
     stable: float
+    unit: Unit
+    """Of both: s, ms, nothing, or % for shares, which are numbers between 0 and 1."""
     canary_samples: int
     stable_samples: int
     limit: str
@@ -87,6 +90,7 @@ def _metric_row(state: MetricState) -> MetricRow:
         advisory=state.advisory,
         canary=state.canary_value,
         stable=state.stable_value,
+        unit=state.unit,
         canary_samples=int(state.canary.total),
         stable_samples=int(state.stable.total),
         limit=worst.limit.value if worst is not None else "",
@@ -115,8 +119,8 @@ def _line(row: AnalysisRow, metric: MetricRow) -> list[str]:
         str(row.step),
         metric.name + mark,
         metric.verdict,
-        f"{metric.canary:.4g}",
-        f"{metric.stable:.4g}" if metric.stable_samples else "-",
+        measured(metric.canary, metric.unit),
+        measured(metric.stable, metric.unit) if metric.stable_samples else "-",
         samples,
         between,
         percent(metric.allowed) if metric.limit else "-",

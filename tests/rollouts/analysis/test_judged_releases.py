@@ -260,7 +260,7 @@ async def test_the_analysis_says_whether_it_can_be_used() -> None:
         await story.until(lambda: ready()[1] == "NotUsed")
         await story.begin(plan=judged_rollout())
         await story.until(lambda: ready()[0] == "True", timeout=200)
-        assert "max 2 of ttft is not a bucket boundary: it fails by 2.5, passes by 1" in ready()[2]
+        assert "max 2 s of ttft is not a bucket boundary: it fails by 2.5 s, passes by 1 s" in ready()[2]
         await story.analysis({"name": "itl", "quantile": 0.9, "maxRatio": 1.1})
         await story.until(lambda: ready()[1] == "MetricMissing")
         assert "itl (vllm:inter_token_latency_seconds)" in ready()[2]

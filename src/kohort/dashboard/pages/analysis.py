@@ -7,7 +7,7 @@ from kohort.dashboard.analysis_charts import MetricChart, StepAnalysis
 from kohort.dashboard.html import Child, Html, tag
 from kohort.dashboard.pages.elements import BAD, BUSY, OK, QUIET, duration_text, pill, section
 from kohort.dashboard.view import Section
-from kohort.rollouts.analysis.analysis_messages import percent
+from kohort.rollouts.analysis.metric_units import percent
 
 _PHASES: Final[Mapping[str, tuple[str, str]]] = {
     "WarmingUp": ("warming up", BUSY),

@@ -4,17 +4,11 @@ from collections.abc import Iterable
 
 from kohort.objects.counted_nouns import counted, counted_of
 from kohort.rollouts.analysis.analysis_rules import JudgedMetric
-from kohort.rollouts.analysis.metric_judgement import CheckResult, Limit, MetricVerdict
+from kohort.rollouts.analysis.distributions import Distribution
+from kohort.rollouts.analysis.metric_judgement import Check, CheckResult, Limit, MetricVerdict, boundaries_around
+from kohort.rollouts.analysis.metric_units import Unit, exact, measured, percent
 from kohort.rollouts.analysis.run_types import MetricState
-from kohort.rollouts.analysis.series_selectors import HistogramSeries, ShareSeries
-
-
-def percent(share: float) -> str:
-    """
-    >>> percent(0.05), percent(0.123456)
-    ('5 %', '12.3 %')
-    """
-    return f"{100 * share:.3g} %"
+from kohort.rollouts.analysis.series_selectors import HistogramSeries
 
 
 def warming_up(left: float) -> str:
@@ -34,26 +28,16 @@ def no_baseline(name: str, found: float, needed: float) -> str:
 
 
 def value(metric: JudgedMetric, number: float) -> str:
-    match metric.series:
-        case HistogramSeries():
-            return f"{number:.4g}"
-        case ShareSeries():
-            return percent(number)
-        case _:
-            return f"{percent(number)} of readings beyond the limit"
+    beyond = " beyond the limit" if metric.value_unit is Unit.SHARE_OF_READINGS else ""
+    return f"{measured(number, metric.value_unit)}{beyond}"
 
 
 def _limits(metric: JudgedMetric) -> str:
-    shown = []
-    for limit, number in metric.limits.items():
-        if limit is Limit.MAX_RATIO:
-            shown.append(f"at most x{number:g} of stable")
-        elif isinstance(metric.series, ShareSeries):
-            words = {Limit.MAX: "at most", Limit.MIN: "at least", Limit.MAX_DELTA: "above stable by at most"}
-            shown.append(f"{words[limit]} {percent(number)}")
-        else:
-            shown.append(f"{'at most' if limit is Limit.MAX else 'at least'} {number:g}")
-    return ", ".join(shown)
+    words = {Limit.MAX: "at most", Limit.MIN: "at least", Limit.MAX_DELTA: "above stable by at most"}
+    return ", ".join(
+        f"at most x{number:g} of stable" if limit is Limit.MAX_RATIO else f"{words[limit]} {exact(number, metric.unit)}"
+        for limit, number in metric.limits.items()
+    )
 
 
 def metric(metric: JudgedMetric, state: MetricState) -> str:
@@ -68,6 +52,31 @@ def metric(metric: JudgedMetric, state: MetricState) -> str:
     if worst is None:
         return head
     return f"{head}: {_finding(state.verdict, worst)}"
+
+
+def check_note(metric: JudgedMetric, baseline: Distribution, check: Check) -> str:
+    """What the buckets of a histogram mean for a limit; empty where there is nothing to say."""
+    if not isinstance(metric.series, HistogramSeries):
+        return ""
+    if check.limit is not Limit.MAX_RATIO:
+        return limit_between_buckets(metric, baseline.bounds)
+    bound, before = baseline.bounds[check.place], baseline.quantile(metric.quantile)
+    ratio = metric.limits.get(Limit.MAX_RATIO)  # None: the user has removed the limit since it was fixed
+    return (
+        f"judged at the bucket boundary {exact(bound, metric.unit)}; q{metric.quantile:g} of the stable set was "
+        f"{measured(before, metric.unit)}{f', x{ratio:g}' if ratio is not None else ''}"
+    )
+
+
+def limit_between_buckets(metric: JudgedMetric, bounds: tuple[float, ...]) -> str:
+    """What follows from a `max` that is not a boundary of the histogram; empty where it is one."""
+    limit = metric.limits.get(Limit.MAX)
+    if limit is None or limit in bounds:
+        return ""
+    around = boundaries_around(bounds, limit)
+    fails = f"it fails by {exact(around.above, metric.unit)}" if around.above is not None else "it cannot fail"
+    passes = f"passes by {exact(around.below, metric.unit)}" if around.below is not None else "cannot pass"
+    return f"max {exact(limit, metric.unit)} of {metric.name} is not a bucket boundary: {fails}, {passes}"
 
 
 def worst_result(results: Iterable[CheckResult]) -> CheckResult | None:

@@ -4,7 +4,7 @@
 |---|---|---|
 | a name of the preset, or `histogram` | histogram | `max` (a time or a number), `maxRatio`; `quantile` is needed |
 | a name of the preset, or `counters` | share of bad requests | `max`, `maxDelta` (`2%`, `0.02`); `min` of good ones |
-| a name of the preset, or `gauge` | a value | `max`, `min` (a number): more than half of the readings must keep it |
+| a name of the preset, or `gauge` | a value | `max`, `min` (a time or a number) that half of the readings must keep |
 | `query` (Prometheus only) | a value | `max`, `min` |
 """
 
@@ -19,6 +19,7 @@ import msgspec
 from kohort.objects.counted_nouns import counted
 from kohort.rollouts.analysis.analysis_types import AnalysisSpec, Metric, Source
 from kohort.rollouts.analysis.metric_judgement import Limit
+from kohort.rollouts.analysis.metric_units import Unit, unit_of_series, unit_of_value
 from kohort.rollouts.analysis.series_selectors import (
     PRESETS,
     HistogramSeries,
@@ -63,6 +64,13 @@ class JudgedMetric(msgspec.Struct, frozen=True):
     quantile: float = 0.5
     critical: bool = False
     advisory: bool = False
+    unit: Unit = Unit.NONE
+    """Of the series, and so of the limits."""
+
+    @property
+    def value_unit(self) -> Unit:
+        """Of the value that a step is said to have."""
+        return unit_of_value(self.series, self.unit)
 
     @property
     def counts_requests(self) -> bool:
@@ -261,6 +269,7 @@ def _metric(metric: Metric, source: Source) -> JudgedMetric:
     series = _series(metric, source)
     if metric.critical and metric.advisory:
         raise ValueError("critical and advisory exclude each other")
+    unit = unit_of_series(series, limited_by_time=any(_is_time(one) for one in (metric.max, metric.min)))
     limits: dict[Limit, float] = {}
     match series:
         case HistogramSeries():
@@ -268,7 +277,7 @@ def _metric(metric: Metric, source: Source) -> JudgedMetric:
                 raise ValueError(f"quantile is needed, between 0 and 1, found {metric.quantile}")
             _refuse(metric, "a histogram", min=metric.min, maxDelta=metric.max_delta)
             if metric.max is not None:
-                limits[Limit.MAX] = amount(metric.max)
+                limits[Limit.MAX] = amount(metric.max, unit)
             if metric.max_ratio is not None:
                 if not 1 <= metric.max_ratio <= 100:
                     raise ValueError(f"maxRatio {metric.max_ratio:g} is not between 1 and 100")
@@ -292,13 +301,13 @@ def _metric(metric: Metric, source: Source) -> JudgedMetric:
                 quantile=metric.quantile,
             )
             if metric.max is not None:
-                limits[Limit.MAX] = amount(metric.max)
+                limits[Limit.MAX] = amount(metric.max, unit)
             if metric.min is not None:
-                limits[Limit.MIN] = amount(metric.min)
+                limits[Limit.MIN] = amount(metric.min, unit)
     if not limits:
         allowed = {HistogramSeries: "max or maxRatio", ShareSeries: "max, min or maxDelta"}
         raise ValueError(f"it has no limit; give it {allowed.get(type(series), 'max or min')}")
-    return JudgedMetric(metric.name, series, limits, metric.quantile or 0.5, metric.critical, metric.advisory)
+    return JudgedMetric(metric.name, series, limits, metric.quantile or 0.5, metric.critical, metric.advisory, unit)
 
 
 def _refuse(metric: Metric, what: str, **fields: object) -> None:
@@ -336,19 +345,29 @@ def _series(metric: Metric, source: Source) -> MetricSeries:
     return known[metric.name]
 
 
-def amount(value: int | str) -> float:
-    """A number, or a time in seconds.
+def amount(value: int | str, unit: Unit = Unit.NONE) -> float:
+    """A number in the unit of the series, or a time, which is turned into that unit.
 
-    >>> amount("300ms"), amount("1.5"), amount(32)
-    (0.3, 1.5, 32.0)
+    >>> amount("300ms"), amount("1.5"), amount(32), amount("300ms", Unit.MILLISECONDS)
+    (0.3, 1.5, 32.0, 300.0)
     """
-    try:
-        found = float(value)
-    except ValueError:
-        return parse_duration(str(value))
+    if _is_time(value):
+        return parse_duration(str(value)) * (1000 if unit is Unit.MILLISECONDS else 1)
+    found = float(value)
     if not isfinite(found):
         raise ValueError(f"{value} is not a number")
     return found
+
+
+def _is_time(value: int | str | None) -> bool:
+    """Not a number, so that only a time is left."""
+    if value is None:
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False
 
 
 def share(value: int | str) -> float:

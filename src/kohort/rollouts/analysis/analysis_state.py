@@ -249,7 +249,13 @@ def _judged(plan: AnalysisPlan, metric: JudgedMetric, state: MetricState, facts:
         text = analysis_messages.no_baseline(metric.name, state.baseline.total, LEAST_BASELINE)
         return msgspec.structs.replace(state, verdict=MetricVerdict.NO_DATA, message=text)
     spread = _spread(state)
-    results = tuple(judge_check(check, state.canary, state.stable, spread=spread) for check in state.checks)
+    results = tuple(
+        msgspec.structs.replace(
+            judge_check(check, state.canary, state.stable, spread=spread),
+            note=analysis_messages.check_note(metric, state.baseline, check),
+        )
+        for check in state.checks
+    )
     verdict = judge_metric(state.checks, results, enough=_enough(plan, metric, state))
     if state.verdict is MetricVerdict.FAILED and verdict is not MetricVerdict.FAILED and metric.advisory:
         verdict = MetricVerdict.FAILED
@@ -259,6 +265,7 @@ def _judged(plan: AnalysisPlan, metric: JudgedMetric, state: MetricState, facts:
         verdict=verdict,
         canary_value=_value(metric, state.canary),
         stable_value=_value(metric, state.stable),
+        unit=metric.value_unit,
     )
     return msgspec.structs.replace(state, message=analysis_messages.metric(metric, state))
 

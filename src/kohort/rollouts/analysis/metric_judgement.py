@@ -81,7 +81,6 @@ class Check(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     fraction: float = 0.0
     can_fail: bool = True
     can_pass: bool = True
-    note: str = ""
 
 
 class CheckResult(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -93,6 +92,7 @@ class CheckResult(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     upper: float
     fail_above: float
     note: str = ""
+    """What the buckets of a histogram mean for the limit, in words."""
 
 
 def ratio_checks(baseline: Distribution, q: float, ratio: float, error: float) -> tuple[Check, ...]:
@@ -114,7 +114,6 @@ def ratio_checks(baseline: Distribution, q: float, ratio: float, error: float) -
                 expected=expected,
                 earlier_samples=before.total,
                 fraction=fraction,
-                note=_note(baseline, place, q, ratio),
             )
         )
     return tuple(found)
@@ -129,38 +128,38 @@ def _places_at(baseline: Distribution, q: float) -> tuple[int, ...]:
     return (place, place + 1)
 
 
-def _note(baseline: Distribution, place: int, q: float, ratio: float) -> str:
-    bound = baseline.bounds[place]
-    return (
-        f"judged at the bucket boundary {bound:g}; q{q:g} of the stable set was {baseline.quantile(q):.4g}, x{ratio:g}"
-    )
-
-
 def quantile_max_checks(bounds: tuple[float, ...], q: float, limit: float, error: float) -> tuple[Check, ...]:
     """Checks of `max` of a quantile."""
     allowed = 1 - q
-    upper = next((place for place, bound in enumerate(bounds) if bound >= limit), None)
-    if upper is not None and bounds[upper] == limit:
-        return (_max_check(upper, allowed, error, ""),)
-    names = [f"{bounds[place]:g}" for place in _around(upper, len(bounds))]
-    note = f"the limit {limit:g} is not a bucket boundary: fails by {names[-1]}, passes by {names[0]}"
+    if limit in bounds:
+        return (_max_check(bounds.index(limit), allowed, error),)
+    around = boundaries_around(bounds, limit)
     checks = []
-    if upper is not None:
-        checks.append(msgspec.structs.replace(_max_check(upper, allowed, error, note), can_pass=False))
-    lower = len(bounds) - 1 if upper is None else upper - 1
-    if lower >= 0:
-        checks.append(msgspec.structs.replace(_max_check(lower, allowed, error, note), can_fail=False))
+    if around.above is not None:
+        place = bounds.index(around.above)
+        checks.append(msgspec.structs.replace(_max_check(place, allowed, error), can_pass=False))
+    if around.below is not None:
+        place = bounds.index(around.below)
+        checks.append(msgspec.structs.replace(_max_check(place, allowed, error), can_fail=False))
     return tuple(checks)
 
 
-def _around(upper: int | None, count: int) -> tuple[int, ...]:
-    if upper is None:
-        return (count - 1,)
-    return (upper - 1, upper) if upper else (upper,)
+class BoundariesAround(msgspec.Struct, frozen=True):
+    """The boundaries next to a limit that is not one itself."""
+
+    below: float | None
+    """By this one a metric passes."""
+    above: float | None
+    """By this one a metric fails."""
 
 
-def _max_check(place: int, allowed: float, error: float, note: str) -> Check:
-    return Check(Limit.MAX, place, error, fail_above=allowed, pass_below=2 * allowed, expected=allowed, note=note)
+def boundaries_around(bounds: tuple[float, ...], limit: float) -> BoundariesAround:
+    below, above = (one for one in bounds if one < limit), (one for one in bounds if one > limit)
+    return BoundariesAround(max(below, default=None), min(above, default=None))
+
+
+def _max_check(place: int, allowed: float, error: float) -> Check:
+    return Check(Limit.MAX, place, error, fail_above=allowed, pass_below=2 * allowed, expected=allowed)
 
 
 def share_max_check(limit: float, error: float, named: Limit = Limit.MAX) -> Check:
@@ -212,7 +211,6 @@ def _result(check: Check, new: Counts, old: Counts, interval: Interval, *, faile
         round(interval.lower, 6),
         round(interval.upper, 6),
         check.fail_above,
-        check.note,
     )
 
 

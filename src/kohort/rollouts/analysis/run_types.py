@@ -7,6 +7,7 @@ from enum import StrEnum
 from kohort.objects.view import View
 from kohort.rollouts.analysis.distributions import Distribution
 from kohort.rollouts.analysis.metric_judgement import Check, CheckResult, MetricVerdict
+from kohort.rollouts.analysis.metric_units import Unit
 
 
 class RunPhase(StrEnum):
@@ -61,6 +62,8 @@ class MetricState(View, frozen=True):
     verdict: MetricVerdict = MetricVerdict.RUNNING
     canary_value: float = 0.0
     stable_value: float = 0.0
+    unit: Unit = Unit.NONE
+    """Of both values."""
     critical: bool = False
     advisory: bool = False
     message: str = ""

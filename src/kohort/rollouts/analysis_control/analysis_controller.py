@@ -18,9 +18,9 @@ from kohort.kube.controller import Requeue
 from kohort.kube.manager import Manager
 from kohort.kube.resources import RELEASE_ANALYSES, Key
 from kohort.objects.meta import Condition, find_condition
+from kohort.rollouts.analysis.analysis_messages import limit_between_buckets
 from kohort.rollouts.analysis.analysis_rules import AnalysisPlan, InvalidAnalysis, parse_plan
 from kohort.rollouts.analysis.analysis_types import ReleaseAnalysis
-from kohort.rollouts.analysis.metric_judgement import Limit
 from kohort.rollouts.analysis.series_selectors import HistogramSeries, QuerySeries
 from kohort.rollouts.analysis.sources import SourceError, SourceReader, SourceReading
 from kohort.rollouts.analysis_control.judgements import analysis_name, judged_pods, rollouts_of_analysis, unjudged
@@ -108,26 +108,16 @@ def metrics_found(plan: AnalysisPlan, found: SourceReading) -> tuple[ReadyReason
         counted = next((one.counters[name] for one in found.pods if name in one.counters), None)
         if counted is None and not any(name in one.values for one in found.pods):
             missing.append(f"{name} ({_series_name(metric.series)})")
-        limit = metric.limits.get(Limit.MAX)
-        is_histogram = isinstance(metric.series, HistogramSeries)
-        if is_histogram and counted is not None and limit is not None and limit not in counted.bounds:
-            notes.append(f"max {limit:g} of {name} is not a bucket boundary: {_around(counted.bounds, limit)}")
+        if isinstance(metric.series, HistogramSeries) and counted is not None:
+            notes.append(limit_between_buckets(metric, counted.bounds))
     if missing:
         return ReadyReason.METRIC_MISSING, f"no pod of the stable version has {', '.join(missing)}"
-    return ReadyReason.READY, "; ".join(["every metric was found", *notes])
+    return ReadyReason.READY, "; ".join(["every metric was found", *filter(None, notes)])
 
 
 def _series_name(series: object) -> str:
     selector = getattr(series, "selector", None) or getattr(series, "total", None)
     return selector.text() if selector is not None else ""
-
-
-def _around(bounds: tuple[float, ...], limit: float) -> str:
-    lower = [bound for bound in bounds if bound < limit]
-    upper = [bound for bound in bounds if bound > limit]
-    fails = f"it fails by {upper[0]:g}" if upper else "it cannot fail"
-    passes = f"passes by {lower[-1]:g}" if lower else "cannot pass"
-    return f"{fails}, {passes}"
 
 
 def _named(rollout: Rollout) -> list[Key]:
