@@ -12,6 +12,20 @@ import msgspec
 
 from kohort.objects.counted_nouns import counted
 from kohort.rollouts.forecast_types import ReleaseForecast
+from kohort.rollouts.reference_problems import (
+    HeadlessService,
+    KindNotServed,
+    NoBackend,
+    NoSelector,
+    ObjectMissing,
+    OwnedByGroupSet,
+    Reference,
+    ReferenceProblem,
+    RefField,
+    ScriptMissing,
+    SelectsNoPod,
+    ServiceNotNamed,
+)
 from kohort.rules import rollout_labels
 
 
@@ -309,6 +323,46 @@ def same_revision_keys(key: str) -> str:
         f"the stable and the new version have the same revision key {key}, so that Services cannot tell their pods "
         "apart; no request is moved: put the old template back, or change the new one, for example by an annotation"
     )
+
+
+def reference(found: Reference) -> str:
+    return f"{found.kind} {found.namespace}/{found.name} ({found.list}[0].{found.field})"
+
+
+def unusable_reference(problem: ReferenceProblem) -> str:
+    """Names the object, the field of the Rollout or TrafficRouting, and what to do."""
+    if isinstance(problem, ServiceNotNamed):
+        return f"{problem.list}[0].{RefField.SERVICE} is empty; name the Service that clients of the workload use"
+    where = reference(problem.reference)
+    match problem:
+        case ObjectMissing():
+            return f"{where} does not exist; create it or name another"
+        case KindNotServed(api_version=version):
+            kind = problem.reference.kind
+            return (
+                f"{where}: the cluster serves no kind {kind} in {version}; install its definition or correct "
+                "apiVersion and kind"
+            )
+        case ScriptMissing(place=place, key=key):
+            return f"{where}: there is no script for this kind; put one into the {place} under the key {key}"
+        case HeadlessService():
+            return f"{where} is headless, its clients choose pods by themselves; name a Service with an address"
+        case NoSelector():
+            return f"{where} has no spec.selector, so versions cannot be told apart; give it one"
+        case OwnedByGroupSet(group_set=owner):
+            return f"{where} belongs to LeaderWorkerSet {owner}; create one of your own"
+        case NoBackend(service=service):
+            in_route = problem.reference.field is RefField.HTTP_ROUTE
+            rule = "rule with backendRef" if in_route else "path with backend service"
+            return (
+                f"{where} has no {rule} {service}, so there is nothing to divide; add one to spec.rules or correct "
+                f"{problem.reference.list}[0].{RefField.SERVICE}"
+            )
+        case SelectsNoPod(workload=workload, wanted=wanted, found=found):
+            return (
+                f"{where} selects no pod of {workload}: spec.selector asks for {wanted}, the pods that serve have "
+                f"{found}; correct the selector, or the labels of the template"
+            )
 
 
 # Messages of a BatchRelease

@@ -13,7 +13,6 @@ from kohort.rollouts.traffic.model import (
     HeaderMatch,
     HeaderModifier,
     Match,
-    NetworkRef,
     PathMatch,
     QueryParamMatch,
     TrafficStep,
@@ -174,12 +173,6 @@ def test_an_annotation_that_cannot_be_read_is_a_problem_in_words(text: str) -> N
     obj = virtual_service(annotations={ORIGINAL_SPEC: text})
     with pytest.raises(TrafficProblem, match=r"VirtualService default/llm: annotation .* is not readable"):
         custom_scripts.saved(obj)
-
-
-def test_a_reference_is_named_with_its_field() -> None:
-    ref = NetworkRef("networking.istio.io/v1", "VirtualService", "llm")
-    text = custom_scripts.described(ref, "default")
-    assert text == "VirtualService default/llm (trafficRoutings[0].customNetworkRefs)"
 
 
 def test_what_is_kept_in_annotations_is_json() -> None:

@@ -170,6 +170,6 @@ def test_the_canary_ingress_has_the_paths_of_the_stable_service_only() -> None:
 def test_an_ingress_without_the_service_is_refused_in_words() -> None:
     other = RouteRef(service="nobody", ingress=IngressRef("llm"))
     with pytest.raises(TrafficProblem, match=r"Ingress default/llm .*no path with backend service nobody.*spec\.rules"):
-        ingress.check_ingress(user_ingress(), other, "default")
+        ingress.check_ingress(user_ingress(), other, TrafficRequest("default", {}, (other,)))
     with pytest.raises(TrafficProblem, match="does not exist"):
-        ingress.check_ingress(None, REF, "default")
+        ingress.check_ingress(None, REF, TrafficRequest("default", {}, (REF,)))

@@ -167,7 +167,7 @@ def test_the_canary_copies_the_selector_of_the_user_not_the_pin() -> None:
 )
 def test_services_that_cannot_be_used_are_refused_in_words(given: JsonObject | None, words: str) -> None:
     with pytest.raises(TrafficProblem, match=words):
-        services.check_service(given, REF, "default")
+        services.check_service(given, REF, TrafficRequest("default", {}, (REF,)))
 
 
 def member(index: str, *ports: JsonObject) -> JsonObject:

@@ -7,10 +7,13 @@ from kohort.objects.apps import Deployment
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rollouts.group_set import GroupSet
+from kohort.rollouts.reference_problems import Reference, RefField, RefList
 from kohort.rollouts.traffic import services
 from kohort.rollouts.traffic.pending_writes import TrafficProblem
 from kohort.rollouts.workloads import serving_pods
 from kohort.rules import group_labels, rollout_labels
+
+NAMED = Reference("Service", "default", "llm", RefList.OF_ROLLOUT, RefField.SERVICE)
 
 
 def group_set(leader: JsonObject | None, worker: JsonObject) -> GroupSet:
@@ -64,14 +67,14 @@ def test_pods_of_a_deployment_serve_with_the_labels_of_its_template_without_the_
 def test_a_service_must_select_leaders(selector: dict[str, str], reached: bool) -> None:
     serving = serving_pods.of_group_set(group_set(None, {"app": "llm"}))
     if reached:
-        assert services.check_selection(service(selector), [], serving) == ()
+        assert services.check_selection(service(selector), [], serving, NAMED) == ()
         return
     with pytest.raises(TrafficProblem, match="selects no pod of LeaderWorkerSet llm"):
-        services.check_selection(service(selector), [], serving)
+        services.check_selection(service(selector), [], serving, NAMED)
 
 
 def test_a_service_that_reaches_old_pods_only_is_warned_about() -> None:
     serving = serving_pods.of_group_set(group_set(None, {"app": "new"}))
     pod = {"metadata": {"labels": {"app": "old", **serving.identity}}}
-    (event,) = services.check_selection(service({"app": "old"}), [pod], serving)
+    (event,) = services.check_selection(service({"app": "old"}), [pod], serving, NAMED)
     assert (event.reason, event.warning) == ("ServiceMissesNewPods", True)

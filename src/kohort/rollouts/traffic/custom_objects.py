@@ -4,12 +4,13 @@ from kohort.kube.client import Client
 from kohort.kube.discovery import served_resources
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.action_result import ProblemReason
+from kohort.rollouts import messages
+from kohort.rollouts.reference_problems import KindNotServed, ObjectMissing, Reference, RefField, ScriptMissing
 from kohort.rollouts.traffic import custom_scripts
 from kohort.rollouts.traffic.lookup import UserScripts
 from kohort.rollouts.traffic.lua.sandbox import Sandbox, ScriptProblem
 from kohort.rollouts.traffic.model import NetworkRef, RouteRef, TrafficRequest
-from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, TrafficPlan, TrafficProblem
+from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, TrafficPlan, TrafficProblem, unusable
 from kohort.rollouts.traffic.scripts import built_in
 
 
@@ -31,7 +32,7 @@ class CustomNetworkObjects:
         script = await self._script(network, request)
         original = custom_scripts.as_it_was(obj)
         given = custom_scripts.script_input(original, request.step, ref.service, request.canary_service(ref))
-        where = f"the script for {custom_scripts.described(network, request.namespace)}"
+        where = f"the script for {messages.reference(_reference(network, request))}"
         try:
             result = await self._sandbox.run(script, given)
         except ScriptProblem as problem:
@@ -60,15 +61,11 @@ class CustomNetworkObjects:
 
     async def _object(self, ref: NetworkRef, request: TrafficRequest) -> tuple[Resource, JsonObject]:
         resource = await self._resource(ref)
-        where = custom_scripts.described(ref, request.namespace)
         if resource is None:
-            raise TrafficProblem(
-                f"{where}: the cluster serves no kind {ref.kind} in {ref.api_version}; install its definition or "
-                "correct apiVersion and kind"
-            )
+            raise unusable(KindNotServed(_reference(ref, request), ref.api_version))
         obj = await self._client.find(resource, ref.name, request.namespace)
         if obj is None:
-            raise TrafficProblem(f"{where} does not exist; create it or name another", ProblemReason.REF_NOT_FOUND)
+            raise unusable(ObjectMissing(_reference(ref, request)))
         return resource, obj
 
     async def _script(self, ref: NetworkRef, request: TrafficRequest) -> str:
@@ -76,11 +73,7 @@ class CustomNetworkObjects:
         key = f"lua.traffic.routing.{ref.kind}.{group}"
         script = built_in(group, ref.kind) or await self._scripts.find(key)
         if script is None:
-            raise TrafficProblem(
-                f"{custom_scripts.described(ref, request.namespace)}: there is no script for this kind; "
-                "put one into the "
-                f"{self._scripts.place} under the key {key}"
-            )
+            raise unusable(ScriptMissing(_reference(ref, request), self._scripts.place, key))
         return script
 
     async def _resource(self, ref: NetworkRef) -> Resource | None:
@@ -90,3 +83,7 @@ class CustomNetworkObjects:
             self._resources = {(one.resource.api_version, one.resource.kind): one.resource for one in served}
             known = self._resources.get((ref.api_version, ref.kind))
         return known
+
+
+def _reference(ref: NetworkRef, request: TrafficRequest) -> Reference:
+    return request.reference(ref.kind, ref.name, RefField.CUSTOM)

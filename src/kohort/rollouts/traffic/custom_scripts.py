@@ -14,7 +14,7 @@ from kohort.kube.resources import Resource
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.messages import EventReason, ReleaseEvent
 from kohort.rollouts.traffic.foreign_edits import rebased
-from kohort.rollouts.traffic.model import NetworkRef, TrafficStep
+from kohort.rollouts.traffic.model import TrafficStep
 from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, TrafficPlan, TrafficProblem, Write
 from kohort.rules.rollout_labels import ORIGINAL_SPEC, WRITTEN_SPEC
 
@@ -169,7 +169,3 @@ def _write(obj: JsonObject, resource: Resource, desired: Mapping[str, Json], wha
     text = f"{what} {resource.kind} {metadata['name']}"
     body = locked(patch, metadata["resourceVersion"])
     return TrafficPlan((Write("patch", resource, metadata["namespace"], metadata["name"], text, body),))
-
-
-def described(ref: NetworkRef, namespace: str) -> str:
-    return f"{ref.kind} {namespace}/{ref.name} (trafficRoutings[0].customNetworkRefs)"

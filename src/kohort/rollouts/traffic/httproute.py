@@ -26,9 +26,9 @@ from kohort.kube.merge_patch import equal, locked, merge_patch
 from kohort.kube.resources import HTTP_ROUTE_VERSIONS, HTTP_ROUTES, Resource
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.recorded_json import read_recorded
-from kohort.rollouts.action_result import ProblemReason
-from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, TrafficStep
-from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, TrafficPlan, TrafficProblem, Write
+from kohort.rollouts.reference_problems import NoBackend, ObjectMissing, RefField
+from kohort.rollouts.traffic.model import HeaderModifier, Match, RouteRef, TrafficRequest, TrafficStep
+from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, TrafficPlan, Write, unusable
 from kohort.rules.rollout_labels import ORIGINAL_RULES
 
 Rules = list[JsonObject]
@@ -224,16 +224,13 @@ def _unweighted(rule: JsonObject, stable: str) -> JsonObject:
 # Plans
 
 
-def check_route(route: JsonObject | None, ref: RouteRef, namespace: str) -> JsonObject:
+def check_route(route: JsonObject | None, ref: RouteRef, request: TrafficRequest) -> JsonObject:
     assert ref.gateway is not None
-    where = f"HTTPRoute {namespace}/{ref.gateway.http_route_name} (trafficRoutings[0].gateway.httpRouteName)"
+    named = request.reference(HTTP_ROUTES.kind, ref.gateway.http_route_name or "", RefField.HTTP_ROUTE)
     if route is None:
-        raise TrafficProblem(f"{where} does not exist; create it or name another", ProblemReason.REF_NOT_FOUND)
+        raise unusable(ObjectMissing(named))
     if not any(_stable_refs(rule, ref.service) for rule in (route.get("spec") or {}).get("rules") or ()):
-        raise TrafficProblem(
-            f"{where} has no rule with backendRef {ref.service}, so there is nothing to divide; "
-            "add one to spec.rules or correct trafficRoutings[0].service"
-        )
+        raise unusable(NoBackend(named, ref.service))
     return route
 
 

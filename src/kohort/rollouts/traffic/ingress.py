@@ -20,8 +20,8 @@ from typing import Final
 from kohort.kube.merge_patch import merge_patch
 from kohort.kube.resources import INGRESSES
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.messages import EventReason, ReleaseEvent
+from kohort.rollouts.reference_problems import NoBackend, ObjectMissing, RefField
 from kohort.rollouts.traffic.annotations import NOT_COPIED
 from kohort.rollouts.traffic.model import HeaderMatch, IngressRef, RouteRef, TrafficRequest, TrafficStep
 from kohort.rollouts.traffic.pending_writes import (
@@ -33,6 +33,7 @@ from kohort.rollouts.traffic.pending_writes import (
     belongs_to,
     is_going,
     refuse_foreign,
+    unusable,
 )
 from kohort.rules.nginx_annotations import CANARY, COOKIE, HEADER, HEADER_PATTERN, HEADER_VALUE, WEIGHT
 from kohort.rules.nginx_annotations import PREFIX as NGINX
@@ -179,16 +180,13 @@ def canary_ingress(ingress: JsonObject, ref: RouteRef, request: TrafficRequest) 
     }
 
 
-def check_ingress(ingress: JsonObject | None, ref: RouteRef, namespace: str) -> JsonObject:
+def check_ingress(ingress: JsonObject | None, ref: RouteRef, request: TrafficRequest) -> JsonObject:
     assert ref.ingress is not None
-    where = f"Ingress {namespace}/{ref.ingress.name} (trafficRoutings[0].ingress.name)"
+    named = request.reference(INGRESSES.kind, ref.ingress.name, RefField.INGRESS)
     if ingress is None:
-        raise TrafficProblem(f"{where} does not exist; create it or name another", ProblemReason.REF_NOT_FOUND)
+        raise unusable(ObjectMissing(named))
     if not canary_rules(ingress, ref.service, ref.service):
-        raise TrafficProblem(
-            f"{where} has no path with backend service {ref.service}, so there is nothing to divide; "
-            "add one to spec.rules or correct trafficRoutings[0].service"
-        )
+        raise unusable(NoBackend(named, ref.service))
     return ingress
 
 

@@ -33,16 +33,16 @@ class ClusterLookup:
         return found
 
     async def stable(self, ref: RouteRef, request: TrafficRequest) -> JsonObject:
-        return services.check_service(await self.find(SERVICES, ref.service, request), ref, request.namespace)
+        return services.check_service(await self.find(SERVICES, ref.service, request), ref, request)
 
     async def ingress(self, ref: RouteRef, request: TrafficRequest) -> JsonObject:
         assert ref.ingress is not None
-        return ingress.check_ingress(await self.find(INGRESSES, ref.ingress.name, request), ref, request.namespace)
+        return ingress.check_ingress(await self.find(INGRESSES, ref.ingress.name, request), ref, request)
 
     async def route(self, ref: RouteRef, request: TrafficRequest) -> JsonObject:
         assert ref.gateway is not None
         found = await self.http_route(ref.gateway.http_route_name or "", request)
-        return httproute.check_route(found, ref, request.namespace)
+        return httproute.check_route(found, ref, request)
 
     async def http_route(self, name: str, request: TrafficRequest) -> JsonObject | None:
         return await find_http_route(self._client, name, request.namespace) if name else None

@@ -31,6 +31,7 @@ from msgspec import field
 from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
 from kohort.rollouts.action_result import ActionResult
+from kohort.rollouts.reference_problems import Reference, RefField, RefList
 
 DEFAULT_GRACE: Final = 3
 FRESH_SECONDS: Final = 5.0
@@ -183,6 +184,14 @@ class TrafficRequest(msgspec.Struct, frozen=True):
     """Since when the step is as it is (the sub-status' lastUpdateTime): routing begins a grace period later."""
     grace_times: Mapping[str, str] = NOTHING
     """When which change was last made, as stored."""
+
+    @property
+    def ref_list(self) -> RefList:
+        """Where the object that routes has its references."""
+        return RefList.OF_TRAFFIC_ROUTING if self.only_traffic else RefList.OF_ROLLOUT
+
+    def reference(self, kind: str, name: str, field: RefField) -> Reference:
+        return Reference(kind, self.namespace, name, self.ref_list, field)
 
     def canary_service(self, ref: RouteRef) -> str:
         shared = self.only_traffic or not self.generates_canary_service

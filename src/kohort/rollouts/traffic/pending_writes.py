@@ -4,14 +4,17 @@ Every operation on traffic first looks and plans, then decides by the clock whet
 then writes. An empty plan is the proof that nothing is left to do: `done` is known without remembering anything.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
 import msgspec
 
 from kohort.kube.resources import Resource
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts import messages
 from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.messages import ReleaseEvent
+from kohort.rollouts.reference_problems import ObjectMissing, ReferenceProblem, SelectsNoPod
 
 
 class TrafficProblem(Exception):
@@ -20,6 +23,16 @@ class TrafficProblem(Exception):
     def __init__(self, text: str, reason: ProblemReason = ProblemReason.INVALID_REF) -> None:
         super().__init__(text)
         self.reason = reason
+
+
+_REASONS: Final[Mapping[type, ProblemReason]] = {
+    ObjectMissing: ProblemReason.REF_NOT_FOUND,
+    SelectsNoPod: ProblemReason.SERVICE_SELECTS_NO_PODS,
+}
+
+
+def unusable(problem: ReferenceProblem) -> TrafficProblem:
+    return TrafficProblem(messages.unusable_reference(problem), _REASONS.get(type(problem), ProblemReason.INVALID_REF))
 
 
 class TrafficNotReady(Exception):

@@ -89,9 +89,7 @@ def _returning_problems(
         except TrafficNotReady as wait:
             return Waiting(str(wait))
         except TrafficProblem as problem:
-            # A TrafficRouting has the same references under another name.
-            text = str(problem).replace("trafficRoutings[", "objectRef[") if request.only_traffic else str(problem)
-            return Problem(text, problem.reason)
+            return Problem(str(problem), problem.reason)
         except REFUSALS as refusal:
             return Problem(refusal.message)
 
@@ -150,7 +148,8 @@ class ClusterTraffic:
         groups = request.selectors.revision_key == group_labels.REVISION
         events = services.check_leaders(stable, selected) if groups else ()
         if request.serving is not None:
-            events += services.check_selection(stable, selected, request.serving)
+            named = services.service_reference(ref.service, request)
+            events += services.check_selection(stable, selected, request.serving, named)
         return events
 
     async def _check_ingress(self, ref: RouteRef, request: TrafficRequest) -> None:

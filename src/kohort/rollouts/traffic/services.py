@@ -15,6 +15,16 @@ from kohort.objects.json_types import JsonObject
 from kohort.rollouts import messages
 from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.messages import EventReason, ReleaseEvent
+from kohort.rollouts.reference_problems import (
+    HeadlessService,
+    NoSelector,
+    ObjectMissing,
+    OwnedByGroupSet,
+    Reference,
+    RefField,
+    SelectsNoPod,
+    ServiceNotNamed,
+)
 from kohort.rollouts.traffic.annotations import NOT_COPIED
 from kohort.rollouts.traffic.model import RouteRef, Selectors, ServingPods, TrafficRequest
 from kohort.rollouts.traffic.pending_writes import (
@@ -26,6 +36,7 @@ from kohort.rollouts.traffic.pending_writes import (
     belongs_to,
     is_going,
     refuse_foreign,
+    unusable,
 )
 from kohort.rules import group_labels
 from kohort.rules.rollout_labels import ADDED_SELECTOR, SERVES
@@ -219,23 +230,25 @@ def left_pods_selector(
 # Whether the stable Service can be used
 
 
-def check_service(service: JsonObject | None, ref: RouteRef, namespace: str) -> JsonObject:
+def check_service(service: JsonObject | None, ref: RouteRef, request: TrafficRequest) -> JsonObject:
     if not ref.service:
-        raise TrafficProblem("trafficRoutings[0].service is empty; name the Service that clients of the workload use")
-    where = f"Service {namespace}/{ref.service} (trafficRoutings[0].service)"
+        raise unusable(ServiceNotNamed(request.ref_list))
+    named = service_reference(ref.service, request)
     if service is None:
-        raise TrafficProblem(f"{where} does not exist; create it or name another", ProblemReason.REF_NOT_FOUND)
+        raise unusable(ObjectMissing(named))
     spec = service["spec"]
     if spec.get("clusterIP") == "None":
-        raise TrafficProblem(
-            f"{where} is headless, its clients choose pods by themselves; name a Service with an address"
-        )
+        raise unusable(HeadlessService(named))
     if spec.get("type") == "ExternalName" or not spec.get("selector"):
-        raise TrafficProblem(f"{where} has no spec.selector, so versions cannot be told apart; give it one")
+        raise unusable(NoSelector(named))
     for owner in service["metadata"].get("ownerReferences") or ():
         if owner.get("controller") and owner.get("kind") == "LeaderWorkerSet":
-            raise TrafficProblem(f"{where} belongs to LeaderWorkerSet {owner['name']}; create one of your own")
+            raise unusable(OwnedByGroupSet(named, owner["name"]))
     return service
+
+
+def service_reference(name: str, request: TrafficRequest) -> Reference:
+    return request.reference(SERVICES.kind, name, RefField.SERVICE)
 
 
 def _check_keys(selectors: Selectors) -> None:
@@ -269,7 +282,7 @@ def check_leaders(service: JsonObject, selected: Iterable[JsonObject]) -> tuple[
 
 
 def check_selection(
-    service: JsonObject, selected: Iterable[JsonObject], serving: ServingPods
+    service: JsonObject, selected: Iterable[JsonObject], serving: ServingPods, named: Reference
 ) -> tuple[ReleaseEvent, ...]:
     """Whether requests to the Service can reach the workload. Pods that are there decide; before there are any, the
     labels of its template do. Webhooks of others may add labels, so that a template alone says only what to expect."""
@@ -291,12 +304,7 @@ def check_selection(
         text = f"Service {name} selects by {wrong}, which the template of {serving.workload} does not have any more"
         return (ReleaseEvent(EventReason.SERVICE_MISSES_NEW_PODS, text),)
     found = ", ".join(f"{key}={value}" for key, value in sorted(serving.labels.items()))
-    raise TrafficProblem(
-        f"Service {service['metadata']['namespace']}/{name} (trafficRoutings[0].service) selects no pod of "
-        f"{serving.workload}: spec.selector asks for {wrong}, the pods that serve have {found}; correct the selector, "
-        "or the labels of the template",
-        ProblemReason.SERVICE_SELECTS_NO_PODS,
-    )
+    raise unusable(SelectsNoPod(named, serving.workload, wrong, found))
 
 
 def _missing_ports(service: JsonObject, leaders: list[JsonObject]) -> list[str]:
