@@ -197,7 +197,7 @@ class PodController:
             return PodObservation(metadata.deleting, missed_webhook=True, replacement_delay=delay)
         if group_labels.WORKER_INDEX not in metadata.labels:
             return PodObservation(metadata.deleting)
-        carries_leader_name = group_labels.LEADER_NAME in metadata.annotations
+        carries_leader_name = bool(metadata.annotations.get(group_labels.LEADER_NAME))
         if has_place_in_group(metadata.name, metadata.labels):
             restart = self._decide_restart(group_set, pod)
         elif is_leader(metadata.labels) and carries_leader_name:

@@ -61,7 +61,8 @@ def _parsed(name: str) -> PodName:
 def _mutate_leader(metadata: JsonObject, spec: JsonObject, namespace: str) -> None:
     labels, annotations = metadata["labels"], metadata["annotations"]
     name = metadata["name"]
-    if group_labels.GROUP_INDEX not in labels:
+    if group_labels.GROUP_INDEX not in labels or _is_named_as_leader(name, labels[group_labels.NAME]):
+        # The name decides: a template that has this label would give every group the same index.
         labels[group_labels.GROUP_INDEX] = str(_parsed(name).ordinal)
     if annotations.get(group_labels.SUBDOMAIN_POLICY) == group_labels.UNIQUE:
         spec["subdomain"] = name
@@ -74,11 +75,16 @@ def _mutate_leader(metadata: JsonObject, spec: JsonObject, namespace: str) -> No
         _join_subgroup(metadata, spec, 0, name)
 
 
+def _is_named_as_leader(name: str, set_name: str) -> bool:
+    parsed = parse_pod_name(name)
+    return parsed is not None and parsed.parent == set_name
+
+
 def _mutate_worker(metadata: JsonObject, spec: JsonObject, size: int) -> None:
     parsed = _parsed(metadata["name"])
     metadata["labels"][group_labels.WORKER_INDEX] = str(parsed.ordinal)
     width = metadata["annotations"].get(group_labels.SUBGROUP_SIZE)
-    if width is None:
+    if width is None or metadata["labels"].get(group_labels.SUBGROUP_INDEX):
         return
     subgroup_size = parse_index(width)
     if not subgroup_size:
@@ -119,14 +125,21 @@ def _add_tpu_variables(metadata: JsonObject, spec: JsonObject, leader: str, size
         size=size,
         subdomain=spec.get("subdomain", ""),
         leader_has_tpus=leads or annotations.get(group_labels.LEADER_REQUESTS_TPUS) == "true",
-        subgroup_size=int(width) if width else None,
-        subgroup=int(subgroup) if subgroup else None,
+        subgroup_size=_number(metadata["name"], "subgroup size annotation", width),
+        subgroup=_number(metadata["name"], "subgroup index label", subgroup),
         leader_excluded=annotations.get(group_labels.SUBGROUP_POLICY) == group_labels.LEADER_EXCLUDED,
     )
     try:
         tpu_environment.add_variables(spec, member)
     except tpu_environment.TpuError as problem:
         raise PodRefused(str(problem)) from problem
+
+
+def _number(pod: str, what: str, text: str | None) -> int | None:
+    number = parse_index(text) if text else None
+    if text and number is None:
+        raise PodRefused(f"{what} {text!r} of pod {pod} is not a number")
+    return number
 
 
 def _add_group_variables(metadata: JsonObject, spec: JsonObject, namespace: str) -> None:

@@ -41,6 +41,7 @@ def create_errors(group_set: JsonObject) -> list[FieldError]:
         *_subgroup_errors(group_set, template),
         *_placement_errors(group_set),
         *_annotation_errors(group_set),
+        *_owned_annotation_errors(template),
         *_container_errors(template),
         *_claim_errors(template),
         *_scheduling_errors(group_set, template),
@@ -291,6 +292,39 @@ def _annotation_errors(group_set: JsonObject) -> list[FieldError]:
     if prefers is not None and prefers not in ("true", "false"):
         field = f"metadata.annotations.{group_labels.PREFER_PREVIOUS_NODES}"
         found.append(field_errors.not_supported(field, prefers, ("true", "false")))
+    return found
+
+
+def _owned_annotation_errors(template: Template) -> list[FieldError]:
+    """Annotations of pods that the operator writes, where a value of the user would keep groups from ever being ready.
+
+    | in the template of | annotation | of others that are in templates |
+    |---|---|---|
+    | leaders, with workers | leader-name | name, worker-index, revision and size are overwritten |
+    | workers, without subGroupPolicy | subgroup-size that is no number | group-index is that of the pod's name |
+    | | | group-key, subgroup-index and all else count as they are |
+    """
+    if template.size < 2:
+        return []
+    found: list[FieldError] = []
+    leaders = "leaderTemplate" if template.raw.get("leaderTemplate") else "workerTemplate"
+    leader_name = _annotations(template.leader).get(group_labels.LEADER_NAME)
+    if leader_name:
+        field = f"{_TEMPLATE}.{leaders}.metadata.annotations.{group_labels.LEADER_NAME}"
+        text = "a leader that has this annotation gets no workers; remove it: workers get it from the operator"
+        found.append(field_errors.invalid(field, leader_name, text))
+    width = _annotations(template.worker).get(group_labels.SUBGROUP_SIZE)
+    labels = (template.worker.get("metadata") or {}).get("labels") or {}
+    in_subgroup = template.subgroups is not None or labels.get(group_labels.SUBGROUP_INDEX)
+    if width is not None and not parse_index(width) and not in_subgroup:
+        field = f"{_TEMPLATE}.workerTemplate.metadata.annotations.{group_labels.SUBGROUP_SIZE}"
+        text = f"must be a number above 0, or no worker could be created; remove it and use {_TEMPLATE}.subGroupPolicy"
+        found.append(field_errors.invalid(field, width, text))
+    return found
+
+
+def _annotations(pod_template: JsonObject) -> JsonObject:
+    found: JsonObject = (pod_template.get("metadata") or {}).get("annotations") or {}
     return found
 
 
