@@ -91,7 +91,8 @@ def _sizes(
     expected = partitioned_deployment.expected_new(strategy, replicas)
     if partitioned_deployment.is_scaled(deployment, [*old, *([new] if new is not None else [])]):
         wanted = expected if isinstance(strategy.partition, str) else None
-        return scaled_sizes(replicas, size.wanted, [one.spec.replicas or 0 for one in old], wanted)
+        sized_for = partitioned_deployment.sized_for(new) if new is not None else None
+        return scaled_sizes(replicas, size.wanted, [one.spec.replicas or 0 for one in old], wanted, sized_for)
     if strategy.paused and size.wanted == 0 and not deployment_hold.active(old):
         return PartitionedSizes(0, tuple(0 for _ in old))
     surge, unavailable = partitioned_deployment.limits(strategy, replicas)

@@ -77,6 +77,19 @@ def test_every_way_ends_and_keeps_its_limits(
         assert (new, sum(old)) == (reached, replicas - reached)
 
 
+@given(before=st.integers(1, 30), after=st.integers(1, 30), data=st.data())
+def test_replica_sets_that_are_scaled_one_after_the_other_get_the_sizes_of_the_first_look(
+    before: int, after: int, data: st.DataObject
+) -> None:
+    """A write in between may be refused, because the cache is behind."""
+    new = data.draw(st.integers(0, before))
+    wanted = scaled_sizes(after, new, [before - new], new_sized_for=before)
+    assert scaled_sizes(after, new, wanted.old, new_sized_for=before) == wanted or not (new + sum(wanted.old))
+    assert scaled_sizes(after, wanted.new, [before - new], new_sized_for=after) == wanted or not (
+        wanted.new + before - new
+    )
+
+
 @given(replicas=st.integers(0, 30), new=st.integers(0, 20), old=st.lists(st.integers(0, 20), max_size=3))
 def test_a_deployment_that_is_scaled_has_its_size_at_once(replicas: int, new: int, old: list[int]) -> None:
     found = scaled_sizes(replicas, new, old)

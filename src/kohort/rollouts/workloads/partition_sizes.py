@@ -72,15 +72,21 @@ def next_sizes(
     return PartitionedSizes(grown, tuple(sizes))
 
 
-def scaled_sizes(replicas: int, new: int, old: Sequence[int], wanted_new: int | None = None) -> PartitionedSizes:
-    """Of a Deployment that was scaled to `replicas`; `wanted_new` is what a percentage asks for.
+def scaled_sizes(
+    replicas: int, new: int, old: Sequence[int], wanted_new: int | None = None, new_sized_for: int | None = None
+) -> PartitionedSizes:
+    """Of a Deployment that was scaled to `replicas`; `wanted_new` is what a percentage asks for. The ReplicaSets are
+    written one after the other, so only the size of the Deployment that the new one was last sized for
+    (`new_sized_for`) says which share it has.
 
     >>> scaled_sizes(10, 2, [3]), scaled_sizes(5, 4, [2, 4])
     (PartitionedSizes(new=4, old=(6,)), PartitionedSizes(new=2, old=(1, 2)))
+    >>> scaled_sizes(10, 2, [6], new_sized_for=5), scaled_sizes(10, 4, [3], new_sized_for=10)
+    (PartitionedSizes(new=4, old=(6,)), PartitionedSizes(new=4, old=(6,)))
     """
-    before = new + sum(old)
-    if before == 0:
+    if new + sum(old) == 0:
         return PartitionedSizes(0, tuple(old))
+    before = new_sized_for or new + sum(old)
     share = wanted_new if wanted_new is not None else (2 * new * replicas + before) // (2 * before)
     target = max(0, min(share, replicas)) if any(old) else replicas
     rest, left = replicas - target, sum(old)

@@ -193,6 +193,11 @@ def is_scaled(deployment: Deployment, known: Sequence[ReplicaSet]) -> bool:
     return any(one.spec.replicas and one.metadata.annotations.get(_DESIRED, replicas) != replicas for one in known)
 
 
+def sized_for(replica_set: ReplicaSet) -> int | None:
+    """The replicas of its Deployment when it got its size."""
+    return parse_index(replica_set.metadata.annotations.get(_DESIRED))
+
+
 def scale_patch(deployment: Deployment, size: int) -> JsonObject:
     """With the size of the Deployment, by which its own controller would notice that it was scaled."""
     replicas = str(deployment.spec.replicas or 0)
