@@ -373,6 +373,20 @@ async def test_the_status_follows_a_deployment_that_is_scaled_up_and_down() -> N
         assert counted(told) == {V1: 2, V2: 3}
 
 
+async def test_a_deployment_that_is_scaled_keeps_the_proportion_of_its_versions_whoever_looks_first() -> None:
+    """With a number as partition. The controller of Deployments looks before the operator does."""
+    async with released(plan([{"replicas": 2, "pause": {}}, {"replicas": "100%"}]), DEPLOYMENTS) as told:
+        await told.change(V2)
+        await told.at(1)
+        held = told.cluster.faults("operator").hold(DEPLOYMENTS)
+        await told.cluster.client.patch(DEPLOYMENTS, NAME, NAMESPACE, {"spec": {"replicas": 10}})
+        await told.until(
+            lambda: told.stable["status"].get("observedGeneration") == told.stable["metadata"]["generation"]
+        )
+        told.cluster.faults("operator").release(held)
+        await told.until(lambda: counted(told) == {V1: 6, V2: 4})
+
+
 async def test_a_deployment_is_held_during_the_steps_and_its_strategy_comes_back() -> None:
     async with released(plan(), DEPLOYMENTS) as told:
         await told.change(V2)

@@ -209,7 +209,8 @@ class Deployments:
             name = one["metadata"]["name"]
             size = sizes.get(name)
             if size is None:
-                if one["spec"].get("replicas") and self._was_scaled(deployment, [one]):
+                noted = one["spec"].get("replicas") and self._was_scaled(deployment, [one])
+                if noted and not _sized_by_others(deployment):
                     await self._annotate_set(one, note)
                 continue
             body = {"metadata": {"annotations": note}, "spec": {"replicas": size}}
@@ -320,3 +321,10 @@ def budget_of(deployment: JsonObject) -> Budget:
     if rolling is None:
         return Budget(0, 0)
     return deployment_plan.budget(deployment["spec"].get("replicas", 1), rolling["maxSurge"], rolling["maxUnavailable"])
+
+
+def _sized_by_others(deployment: JsonObject) -> bool:
+    """A paused Deployment whose sets are not scaled in proportion. Another controller sizes them, and sees by their
+    annotation that the Deployment was scaled."""
+    spec = deployment["spec"]
+    return bool(spec.get("paused")) and spec["strategy"]["type"] == "Recreate"
