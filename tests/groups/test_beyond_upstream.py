@@ -207,6 +207,24 @@ async def test_pods_of_a_group_that_fail_together_are_one_failure() -> None:
         assert len([one for one in world.events if "Normal RecreateGroup" in one]) == 2
 
 
+async def test_events_that_come_late_do_not_let_a_roll_go_back_and_forth() -> None:
+    """A group that is done lets the roll go on, and fails again before the cache has the lower partition. The next plan
+    raised it, and the events of both writes led to further ones for ever."""
+    async with bare(sample().replicas(4).size(1)) as world:
+        await world.ready(0, 1, 2, 3)
+        await world.edit(leader_image("new:2"))
+        await world.update(3)
+        faults = world.cluster.faults("operator")
+        held = faults.hold(STATEFUL_SETS)
+        await world.leader_ready(3)
+        begun = faults.write_count
+        await world.unready(3)
+        faults.release(held)
+        await world.pause()
+        applied = [one for one in faults.writes_since(begun) if writes(STATEFUL_SETS, name=NAME)(one)]
+        assert (world.partition, len(applied)) == (2, 0)
+
+
 async def test_a_second_scale_down_has_the_whole_time_to_drain() -> None:
     """A set that drains for 100 s, with nothing that says when it is done: groups go after that, and a spare time."""
     async with bare(sample().replicas(4).annotations({DRAIN_ON_SCALE_DOWN: "100"})) as world:

@@ -5,7 +5,7 @@ It keeps revisions, the leader StatefulSet, the shared Service, the status and t
 
 import contextlib
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -60,6 +60,9 @@ from kohort.rules import group_labels
 from kohort.rules.group_identity import is_leader, parse_index
 from kohort.rules.scale_down import SPARE_SECONDS, kept_groups, seconds_to_drain
 
+_CACHE_BEHIND: Final = 1.0
+"""Seconds after which a set is looked at again whose leader StatefulSet is newer than its cache, if no event comes."""
+
 
 class AppliedLeaderSet(msgspec.Struct, frozen=True):
     """What was last applied to a leader StatefulSet, and what generation it then had."""
@@ -67,7 +70,13 @@ class AppliedLeaderSet(msgspec.Struct, frozen=True):
     uid: str
     """Of the set."""
     document: bytes
+    leader_set_uid: str
     generation: int
+
+    def is_newer_than(self, cached: GroupStatefulSet) -> bool:
+        """The cache does not have what was applied yet. A plan made from it could take the last step of a roll back,
+        and the event of each such write would lead to another one."""
+        return cached.metadata.uid == self.leader_set_uid and cached.metadata.generation < self.generation
 
 
 class _ScaleDown(NamedTuple):
@@ -107,6 +116,8 @@ class SetController:
         leader_set = self.cache.stateful_sets.get(key)
         if leader_set is not None and leader_set.metadata.deleting:
             return Requeue(after=5.0)
+        if leader_set is not None and key in self._applied and self._applied[key].is_newer_than(leader_set):
+            return Requeue(after=_CACHE_BEHIND)
         group_set = self._with_draining_groups(self._with_withdrawn_release(group_set), leader_set)
         revision, is_new = await self._ensure_revision(group_set, leader_set)
         observed = SetObservation(
@@ -279,7 +290,7 @@ class SetController:
         body = _leader_set(observed, action)
         document, uid = msgspec.json.encode(body, order="sorted"), group_set.metadata.uid
         if before is not None:
-            unchanged = AppliedLeaderSet(uid, document, before.metadata.generation)
+            unchanged = AppliedLeaderSet(uid, document, before.metadata.uid, before.metadata.generation)
             if self._applied.get(observed.key) == unchanged:
                 return before
         try:
@@ -290,7 +301,8 @@ class SetController:
             self._report_failure(group_set, before, await self._name_taken(group_set, before) or str(problem))
             await self.reporter.write_refusal(group_set, problem)
             raise
-        self._applied[observed.key] = AppliedLeaderSet(uid, document, applied.metadata.generation)
+        metadata = applied.metadata
+        self._applied[observed.key] = AppliedLeaderSet(uid, document, metadata.uid, metadata.generation)
         if not action.on_delete:
             self._emit_roll_events(observed, action.roll)
         return applied
