@@ -12,7 +12,7 @@ from kohort.dashboard.container_amounts import container_amounts
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.client import PatchType
-from kohort.kube.resources import EVENTS, LEADER_WORKER_SETS, PODS
+from kohort.kube.resources import EVENTS, LEADER_WORKER_SETS, NODES, PODS
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
@@ -52,6 +52,22 @@ async def test_a_set_that_fails_is_explained(place: tuple[Scene, Visit]) -> None
     async with user.session.get(f"{user.base}{SETS}/llm/status.svg") as answer:
         assert answer.content_type == "image/svg+xml"
         assert "0/2 progressing" in await answer.text()
+
+
+async def test_a_node_that_falls_silent_is_the_cause_on_every_page(place: tuple[Scene, Visit]) -> None:
+    """As `kohort explain` says it: the pod that is not ready has done nothing wrong."""
+    found, user = place
+    await found.create(model_set("llm", replicas=1, size=2, gpus=8, never_ready="true"))
+    await user.until(f"{SETS}/llm", lambda page: [one["kind"] for one in page["causes"]] == ["probe"] * 2)
+    node = (found.cluster.find(PODS, "llm-0-1", "default") or {})["spec"]["nodeName"]
+    order = {"metadata": {"annotations": {"simulation.kohort.dev/not-ready": "the network is gone"}}}
+    await found.client.patch(NODES, node, "", order)
+    page = await user.until(
+        f"{SETS}/llm", lambda page: any(one["kind"] == "node" and node in one["found"] for one in page["causes"])
+    )
+    assert page["set"]["failing"]
+    (row,) = (await user.json("/dashboard/"))["rows"]
+    assert (row["cause"]["kind"], row["cause"]["object"]) == ("node", "llm-0-1")
 
 
 async def test_history_compares_revisions(place: tuple[Scene, Visit]) -> None:

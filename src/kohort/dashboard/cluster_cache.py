@@ -24,8 +24,10 @@ from kohort.dashboard.released_workloads import OF_NO_GROUP, ReleasedWorkloads
 from kohort.dashboard.workload_kinds import KINDS, OTHERS, released_key
 from kohort.groups.caches import BY_SET, GroupService, Member, by_set, owned_by, sets_of
 from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.node_loss import not_ready_since
 from kohort.groups.revisions import Revision
 from kohort.inspection.release import CANARY_SUFFIX
+from kohort.inspection.silent_nodes import concerned_nodes, silent_nodes
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import Workload
 from kohort.kube.errors import ApiError
@@ -189,7 +191,7 @@ class ClusterCache:
             self.other_pods = manager.informer(PODS, Pod, label_selector=OF_NO_GROUP)
             self.other_pods.on_change(lambda old, new: self._report(NODES_KEY))
             self.nodes = manager.informer(NODES, Node)
-            self.nodes.on_change(lambda old, new: self._report(NODES_KEY))
+            self.nodes.on_change(self._node_changed)
         for kind in OTHERS:
             if (
                 not self._workloads.watches(kind.kind)
@@ -210,6 +212,16 @@ class ClusterCache:
         except ApiError:
             return False
         return True
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        """A node that falls silent, or reports again, changes the explanation of sets with pods there."""
+        self._report(NODES_KEY)
+        node = new or old
+        if node is None or _silence(old) == _silence(new):
+            return
+        here = (one for one in self.pods.list() if one.spec.node_name == node.metadata.name)
+        for key in sorted({key for pod in here for key in sets_of(pod)}):
+            self._report_with_stable(key)
 
     def _rollout_changed(self, rollout: Rollout | None) -> None:
         ref = rollout.spec.workload_ref if rollout is not None else None
@@ -282,6 +294,7 @@ class ClusterCache:
             revisions=found.revisions,
             events=found.events,
             claims=claims,
+            silent_nodes=found.silent_nodes,
             service=service,
             rollout=rollout,
             routes=self._routes(rollout, readable),
@@ -348,7 +361,15 @@ class ClusterCache:
                 one for one in revisions if one.metadata.controller is None or owned_by(one.metadata, group_set)
             ],
             events=self._warnings_of(group_set, pods, stateful_sets) if EVENTS in readable else [],
+            silent_nodes=self._silent_nodes(pods) if NODES in readable else {},
         )
+
+    def _silent_nodes(self, pods: Collection[Pod]) -> dict[str, str]:
+        """Only nodes of pods that are not ready are looked up: usually none."""
+        concerned = concerned_nodes(pods)
+        nodes = self.nodes
+        known = [nodes.get(Key("", one)) for one in concerned] if nodes is not None else []
+        return silent_nodes([one for one in known if one is not None], concerned)
 
     def _warnings_of(
         self, group_set: LeaderWorkerSet, pods: Collection[Pod], stateful_sets: Collection[GroupStatefulSet]
@@ -384,6 +405,10 @@ class ClusterCache:
                 ingress = self.ingresses.get(Key(namespace, f"{ref.ingress.name}{CANARY_SUFFIX}"))
                 found += [{**ingress, "kind": "Ingress"}] if ingress is not None else []
         return found
+
+
+def _silence(node: Node | None) -> str:
+    return not_ready_since(node) if node is not None else ""
 
 
 def _by_workload(rollout: Rollout) -> Iterable[str]:

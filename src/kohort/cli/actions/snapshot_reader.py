@@ -13,9 +13,9 @@ from kohort.groups.caches import GroupService, owned_by
 from kohort.groups.failure_evidence import KEY, GroupFailure, decoded
 from kohort.groups.failure_recorder import config_map_name
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.groups.node_loss import not_ready_since
 from kohort.groups.revisions import Revision
 from kohort.inspection.release import CANARY_SUFFIX
+from kohort.inspection.silent_nodes import concerned_nodes, silent_nodes
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, StoredRevision, Workload
 from kohort.kube.client import Client
@@ -47,7 +47,6 @@ from kohort.objects.meta import ObjectMeta, PartialObject, Selector
 from kohort.objects.selectors import LabelSelector
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
-from kohort.rules.group_state import pod_is_ready
 from kohort.rules.rollout_labels import CANARY_DEPLOYMENT, CANARY_SET
 
 
@@ -231,10 +230,8 @@ async def _service(client: Client, namespace: str, name: str, wanted: bool) -> G
 
 async def _silent_nodes(client: Client, pods: Sequence[Pod]) -> dict[str, str]:
     """Nodes of pods that are not ready, if the user may read them: by name, since when they are not ready either."""
-    concerned = {pod.spec.node_name for pod in pods if pod.spec.node_name and not pod_is_ready(pod)}
-    nodes = await list_if_readable(client, NODES, "", Node, bool(concerned))
-    found = {one.metadata.name: not_ready_since(one) for one in nodes if one.metadata.name in concerned}
-    return {name: since for name, since in found.items() if since}
+    concerned = concerned_nodes(pods)
+    return silent_nodes(await list_if_readable(client, NODES, "", Node, bool(concerned)), concerned)
 
 
 async def failures(client: Client, group_set: LeaderWorkerSet) -> list[GroupFailure]:
