@@ -25,10 +25,12 @@ import hashlib
 import hmac
 import secrets
 import ssl
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from kohort.dashboard.cluster_cache import NEEDED, OPTIONAL
 from kohort.kube import clock
@@ -47,10 +49,12 @@ SELF_SUBJECT_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
 )
 REMEMBER_SECONDS: Final = 20.0
-_REMEMBERED: Final = 20_000
-"""Answers that are kept at most; when there are more, all are asked again."""
+_REMEMBERED: Final = 60_000
+"""Answers that are kept at most, of about 250 bytes each. Ten users with rights in 200 namespaces each, and 15 kinds,
+ask for 30,000. When there are more, the oldest is asked again."""
 _REVIEWS_AT_ONCE: Final = 16
 _MOST_CALLERS: Final = 256
+"""Clients that are kept, each with connections of its own; more only while more are in use."""
 _SHORTEST_SECRET: Final = 16
 AUTHENTICATED: Final = "system:authenticated"
 ALL: Final = (*NEEDED, *OPTIONAL)
@@ -63,11 +67,43 @@ class User(msgspec.Struct, frozen=True):
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
+class ClientUse(msgspec.Struct):
+    """Whether the client of a user may be closed: not while a request needs it, as a log that is followed does."""
+
+    requests: int = 0
+    """Those that need it now."""
+    last: float = 0.0
+    """When it was needed last."""
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        self.requests += 1
+        try:
+            yield
+        finally:
+            self.requests -= 1
+            self.last = asyncio.get_running_loop().time()
+
+
 class Caller(msgspec.Struct, frozen=True):
     """A user who has been authenticated, and the client that acts with this user's rights."""
 
     user: User
     client: Client
+    use: ClientUse = msgspec.field(default_factory=ClientUse)
+
+
+Name = TypeVar("Name")
+
+
+async def make_room(known: Mapping[Name, Caller], newest: Caller, forget: Callable[[Name], Awaitable[None]]) -> None:
+    """Closes the clients that were idle for longest while there are too many, and none that is in use."""
+    with newest.use.request():
+        while len(known) > _MOST_CALLERS:
+            idle = [name for name, one in known.items() if not one.use.requests]
+            if not idle:
+                return
+            await forget(min(idle, key=lambda one: known[one].use.last))
 
 
 class Rights(Protocol):
@@ -139,10 +175,17 @@ class ReviewedRights:
             if known is not None and known[1] > now:
                 return known[0]
             allowed = await self._ask(caller.user, resource, namespace)
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[name] = (allowed, now + REMEMBER_SECONDS)
+            self._remember(name, allowed)
             return allowed
+
+    def _remember(self, name: tuple[User, str, str], allowed: bool) -> None:
+        """Answers lie in the order in which they end, so what has ended, or is the oldest, comes first."""
+        now = asyncio.get_running_loop().time()
+        known = self._known
+        known.pop(name, None)
+        while known and (len(known) >= _REMEMBERED or next(iter(known.values()))[1] <= now):
+            del known[next(iter(known))]
+        known[name] = (allowed, now + REMEMBER_SECONDS)
 
     async def _ask(self, user: User, resource: Resource, namespace: str) -> bool:
         shown: JsonObject = {
@@ -160,7 +203,9 @@ class TokenReviewer:
     def __init__(self, client: Client, connection: Connection) -> None:
         self._client = client
         self._connection = connection
-        self._known: dict[bytes, tuple[Caller, float]] = {}
+        self._known: dict[bytes, Caller] = {}
+        self._until: dict[bytes, float] = {}
+        """When the answer about a token must be asked for again."""
 
     def knows(self, token: str) -> bool:
         """Whether the token was accepted before; it may have ended since."""
@@ -173,33 +218,32 @@ class TokenReviewer:
             return None
         name = _name(token)
         known = self._known.get(name)
-        if known is not None and known[1] > now:
-            return known[0]
+        if known is not None:
+            known.use.last = now
+            if self._until[name] > now:
+                return known
         review: JsonObject = await self._client.create(TOKEN_REVIEWS, {"spec": {"token": token}})
         status = review.get("status") or {}
         if not status.get("authenticated"):
             await self._forget(name)
             return None
-        if known is None:
-            await self._make_room()
+        user = user_of(status.get("user") or {})
+        known = self._known.get(name)
         # A webhook that authenticates may have taken the user out of a group since.
-        client = known[0].client if known is not None else self._client_with(token)
-        caller = Caller(user_of(status.get("user") or {}), client)
-        self._known[name] = (caller, now + REMEMBER_SECONDS)
+        caller = replace(known, user=user) if known is not None else self._new_caller(user, token)
+        self._known[name], self._until[name] = caller, now + REMEMBER_SECONDS
+        await make_room(self._known, caller, self._forget)
         return caller
 
-    def _client_with(self, token: str) -> Client:
+    def _new_caller(self, user: User, token: str) -> Caller:
         transport = HttpsTransport(self._connection, Credentials(Static(bearer=token)))
-        return Client(transport, field_manager="kohort-dashboard", user_agent="kohort-dashboard")
-
-    async def _make_room(self) -> None:
-        while len(self._known) >= _MOST_CALLERS:
-            await self._forget(min(self._known, key=lambda one: self._known[one][1]))
+        return Caller(user, Client(transport, field_manager="kohort-dashboard", user_agent="kohort-dashboard"))
 
     async def _forget(self, name: bytes) -> None:
         known = self._known.pop(name, None)
         if known is not None:
-            await known[0].client.close()
+            del self._until[name]
+            await known.client.close()
 
     async def close(self) -> None:
         for name in [*self._known]:
@@ -210,7 +254,7 @@ def _name(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
 
 
-class ActingAs(Credentials):
+class ImpersonationCredentials(Credentials):
     """The credentials of the dashboard, to act as another user; the API server asks whether they may."""
 
     def __init__(self, own: Credentials, user: User) -> None:
@@ -228,7 +272,7 @@ class ActingAs(Credentials):
         return self._own.reject()
 
 
-class ImpersonatedCallers:
+class ImpersonatingClients:
     """Callers in whose name the dashboard acts with its own credentials, and what proves that a form is theirs."""
 
     def __init__(self, transport: HttpsTransport, key: bytes) -> None:
@@ -238,19 +282,25 @@ class ImpersonatedCallers:
         self._known: dict[User, Caller] = {}
 
     async def caller(self, user: User) -> Caller:
+        now = asyncio.get_running_loop().time()
         known = self._known.get(user)
         if known is None:
-            while len(self._known) >= _MOST_CALLERS:
-                await self._known.pop(next(iter(self._known))).client.close()
             known = self._known[user] = Caller(user, self._client(user))
+            await make_room(self._known, known, self._forget)
+        known.use.last = now
         return known
+
+    async def _forget(self, user: User) -> None:
+        await self._known.pop(user).client.close()
 
     def csrf(self, user: User) -> str:
         """What forms of a user carry: another one for each user."""
         return hmac.new(self._key, f"csrf {user.name}".encode(), hashlib.sha256).hexdigest()
 
     def _client(self, user: User) -> Client:
-        transport = HttpsTransport(self._transport.connection, ActingAs(self._transport.credentials, user))
+        transport = HttpsTransport(
+            self._transport.connection, ImpersonationCredentials(self._transport.credentials, user)
+        )
         return Client(transport, field_manager="kohort-dashboard", user_agent="kohort-dashboard")
 
     async def close(self) -> None:
@@ -258,7 +308,7 @@ class ImpersonatedCallers:
             await one.client.close()
 
 
-class ProxyUsers(ImpersonatedCallers):
+class ProxyUsers(ImpersonatingClients):
     """Users whom a proxy in front has signed in, by OIDC for example. Its headers count only with the shared secret:
     without it, any client that reaches the dashboard past the proxy could name any user.
 
@@ -293,7 +343,7 @@ class ProxyUsers(ImpersonatedCallers):
         return User(name, groups=(*given, AUTHENTICATED))
 
 
-class CertificateUsers(ImpersonatedCallers):
+class CertificateUsers(ImpersonatingClients):
     """Users of client certificates, by the rule of Kubernetes: the common name is the user, organizations are groups.
 
     The handshake has verified the certificate against the authority. A connection may outlive it, so its end is looked

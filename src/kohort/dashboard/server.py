@@ -272,9 +272,10 @@ class Dashboard:
                 if _wants_page(request):
                     return _redirect(f"{ROOT}/login")
                 raise web.HTTPUnauthorized(reason="log in first")
-            if request.method not in ("GET", "HEAD"):
-                await self._check_write(request, session)
-            return await handler(request, session)
+            with session.caller.use.request():
+                if request.method not in ("GET", "HEAD"):
+                    await self._check_write(request, session)
+                return await handler(request, session)
 
         return handle
 
@@ -309,11 +310,11 @@ class Dashboard:
 
     def _session_of(self, caller: Caller, csrf: str) -> Session:
         """Of a user whom a proxy or a certificate names with each request: without a cookie."""
-        known = self._of_users.get(caller.user)
-        if known is None:
-            if len(self._of_users) >= MOST_SESSIONS:
-                self._of_users.clear()
-            known = self._of_users[caller.user] = Session(caller.user.name, csrf, caller)
+        known = self._of_users.pop(caller.user, None) or Session(caller.user.name, csrf, caller)
+        known.caller = caller
+        while len(self._of_users) >= MOST_SESSIONS:
+            del self._of_users[next(iter(self._of_users))]
+        self._of_users[caller.user] = known  # The last one: the first is that which was idle for longest.
         return known
 
     async def _check_write(self, request: web.Request, session: Session) -> None:
@@ -453,7 +454,8 @@ class Dashboard:
             current = await self._session(request)
             if current is None:
                 raise NoSuchPage("the session has ended")
-            return await self._view(current, address.path, query)
+            with current.caller.use.request():
+                return await self._view(current, address.path, query)
 
         changes = self._broadcast.open()
         try:

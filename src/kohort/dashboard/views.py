@@ -18,6 +18,7 @@
 | /what-if | a form for a manifest; `?set=NAMESPACE/NAME` begins with a set |
 """
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -181,7 +182,7 @@ class Views:
         visible = await self._rights.namespaces(caller, {one.metadata.namespace for one in found})
         seen: list[fleet.Listable] = [one for one in found if one.metadata.namespace in visible]
         seen += await self._workloads(caller)
-        readable = {one: await self._rights.readable(caller, one) for one in _shown_namespaces(seen, wanted)}
+        readable = await self._readable(caller, _shown_namespaces(seen, wanted))
         now = clock.now()
 
         def row(kind: str, key: Key) -> FleetRow | None:
@@ -189,6 +190,12 @@ class Views:
 
         model = fleet.fleet_of(seen, wanted, row, now)
         return View("Fleet", "fleet", model, fleet_sections(model))
+
+    async def _readable(self, caller: Caller, namespaces: Collection[str]) -> dict[str, frozenset[Resource]]:
+        """What the caller may list in each: all reviews at once, as many as the rights allow."""
+        names = sorted(namespaces)
+        found = await asyncio.gather(*(self._rights.readable(caller, one) for one in names))
+        return dict(zip(names, found, strict=True))
 
     async def _workloads(self, caller: Caller) -> list[Workload]:
         """Deployments and StatefulSets that a Rollout names, with what filters need of them."""
@@ -326,8 +333,7 @@ class Views:
         everything = await self._rights.may_list(caller, PODS) and not cache.confined
         pods = [*cache.pods.list(), *(cache.other_pods.list() if cache.other_pods is not None else ())]
         if not everything:
-            namespaces = {one.metadata.namespace for one in pods}
-            seen = {one for one in namespaces if await self._rights.may_list(caller, PODS, one)}
+            seen = await self._rights.namespaces(caller, {one.metadata.namespace for one in pods}, PODS)
             pods = [one for one in pods if one.metadata.namespace in seen]
         return pods, everything
 
@@ -339,11 +345,9 @@ class Views:
         pods, everything = await self._readable_pods(caller)
         here = [one for one in pods if one.spec.node_name == node and not one.finished]
         keys = sorted({key for pod in here for key in sets_of(pod)})
-        sets = []
-        for key in keys:
-            readable = await self._rights.readable(caller, key.namespace)
-            if isinstance(found := self._find(GROUP_SETS, key, readable), Snapshot):
-                sets.append(found)
+        readable = await self._readable(caller, {key.namespace for key in keys})
+        found = [self._find(GROUP_SETS, key, readable[key.namespace]) for key in keys]
+        sets = [one for one in found if isinstance(one, Snapshot)]
         bound = await claims_bound_to_node(caller.client, node, nodes, _claims_of(here, sets))
         model = forecast_drain(node, here, sets, bound, not_ready_since(drained))
         return View(f"Drain of {node}", "nodes", model, drain_sections(model, partial=not everything))
