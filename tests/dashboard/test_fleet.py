@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.builders import lws
 
-from kohort.dashboard.fleet import PAGE_SIZE, BadFilter, FleetFilter, FleetRow, fleet_of, read_filter, row_of
+from kohort.dashboard.fleet import PAGE_SIZE, BadFilter, FleetFilter, FleetRow, Listed, fleet_of, read_filter, row_of
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.resources import Key
@@ -19,13 +19,17 @@ def group_set(name: str, namespace: str = "default", *, available: bool = True, 
     return made.condition("Available", "True" if available else "False").as_view(LeaderWorkerSet)
 
 
+def fails(one: Listed) -> bool:
+    return one.key.name == "b"
+
+
 def shown(sets: list[LeaderWorkerSet], wanted: FleetFilter = FleetFilter()) -> list[str]:  # noqa: B008
     by_key = {Key(one.metadata.namespace, one.metadata.name): one for one in sets}
 
     def row(kind: str, key: Key) -> FleetRow:
         return row_of(Snapshot(by_key[key]), NOW)
 
-    return [f"{one.namespace}/{one.name}" for one in fleet_of(sets, wanted, row, NOW).rows]
+    return [f"{one.namespace}/{one.name}" for one in fleet_of(sets, wanted, row, fails, NOW).rows]
 
 
 SETS = [
@@ -46,6 +50,8 @@ SETS = [
         (FleetFilter(name="b"), ["east/b", "west/ab"]),
         (FleetFilter(sort="state"), ["east/b", "east/a", "west/ab"]),
         (FleetFilter(namespace="west", state="Progressing"), []),
+        (FleetFilter(state="Failing"), ["east/b"]),
+        (FleetFilter(namespace="west", state="Failing"), []),
     ],
 )
 def test_filters(wanted: FleetFilter, expected: list[str]) -> None:
@@ -60,21 +66,21 @@ def test_rows_are_made_for_one_page_only() -> None:
         made.append(key)
         return row_of(Snapshot(sets[0]), NOW)
 
-    found = fleet_of(sets, FleetFilter(page=3), row, NOW)
+    found = fleet_of(sets, FleetFilter(page=3), row, fails, NOW)
     assert (found.total, found.pages, len(found.rows), len(made)) == (2 * PAGE_SIZE + 1, 3, 1, 1)
-    assert fleet_of(sets, FleetFilter(page=99), row, NOW).filter.page == 3
+    assert fleet_of(sets, FleetFilter(page=99), row, fails, NOW).filter.page == 3
 
 
 def test_states_are_counted_before_the_state_is_filtered() -> None:
-    found = fleet_of(SETS, FleetFilter(state="Progressing"), lambda kind, key: None, NOW)
-    assert (found.states["Available"], found.states["Progressing"], found.total) == (2, 1, 1)
+    found = fleet_of(SETS, FleetFilter(state="Progressing"), lambda kind, key: None, fails, NOW)
+    assert (found.states["Available"], found.states["Progressing"], found.failing, found.total) == (2, 1, 1, 1)
 
 
 def test_a_row_names_the_first_cause() -> None:
     row = row_of(Snapshot(group_set("b", available=False)), NOW)
     assert row.cause is not None
     assert (row.cause.kind, row.cause.object, row.cause.found) == ("waiting", "group 0", "has no leader pod yet")
-    assert fleet_of(SETS, FleetFilter(), lambda kind, key: row, NOW).rows[0].age_seconds == 86400
+    assert fleet_of(SETS, FleetFilter(), lambda kind, key: row, fails, NOW).rows[0].age_seconds == 86400
 
 
 @pytest.mark.parametrize(

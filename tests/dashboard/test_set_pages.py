@@ -47,6 +47,9 @@ async def test_a_set_that_fails_is_explained(place: tuple[Scene, Visit]) -> None
     page = await user.until(f"{SETS}/llm", lambda page: bool(page["set"]["failing"]))
     (cause,) = page["causes"]
     assert (cause["kind"], cause["found"]) == ("image", "cannot pull image registry.example.com/llm:1.4.0")
+    await found.create(model_set("fine", replicas=1, size=1))
+    fleet = await user.until("/dashboard/?state=Failing", lambda one: one["states"]["Available"] == 1)
+    assert ([one["name"] for one in fleet["rows"]], fleet["failing"], fleet["total"]) == (["llm"], 1, 1)
     badge = await user.json(f"{SETS}/llm/status.svg")
     assert badge == {"label": "llm", "message": "0/2 progressing", "tone": "bad"}
     async with user.session.get(f"{user.base}{SETS}/llm/status.svg") as answer:

@@ -382,6 +382,10 @@ class ClusterCache:
         about += [f"{namespace}/StatefulSet/{one.metadata.name}" for one in stateful_sets]
         return [event for one in about for event in self.warnings.by_index(_BY_INVOLVED, one)]
 
+    def is_released(self, key: Key) -> bool:
+        """A Rollout names it."""
+        return self._rollout(key) is not None
+
     def _rollout(self, key: Key) -> Rollout | None:
         found = self.rollouts.by_index(_BY_WORKLOAD, str(key)) if self.rollouts is not None else []
         return min(found, key=lambda one: one.metadata.name) if found else None

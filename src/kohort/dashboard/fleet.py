@@ -1,14 +1,15 @@
 """The fleet: all workloads that a user may see, filtered and in pages.
 
 Only what filters need is computed for every set (its state, from its own status). The rest of a row, the explanation
-above all, is computed for the rows of the page that is shown, and kept until an object of the set changes.
+above all, is computed for the rows of the page that is shown and for workloads that may fail, since those are counted;
+it is kept until an object of the set changes.
 
 | filter | matches |
 |---|---|
 | kind | LeaderWorkerSets, or Deployments or StatefulSets, of which those are shown that a Rollout names |
 | namespace | workloads of this namespace |
 | label | workloads with these labels, as `kohort list -l` |
-| state | workloads in this state |
+| state | workloads in this state; or those that fail, in whichever state: their first cause is an error |
 | name | workloads whose name contains this text |
 """
 
@@ -33,6 +34,8 @@ from kohort.objects.selectors import LabelSelector
 
 PAGE_SIZE: Final = 50
 STATES: Final = ("Available", "Progressing", "Updating", "Pending", "Terminating")
+FAILING: Final = "Failing"
+"""A choice beside the states."""
 TROUBLE_FIRST: Final = ("Pending", "Progressing", "Updating", "Terminating", "Available")
 SORTS: Final = ("name", "state")
 
@@ -62,8 +65,8 @@ def read_filter(given: Mapping[str, str]) -> FleetFilter:
     page, state, sort = given.get("page", "") or "1", given.get("state", ""), given.get("sort", "") or "name"
     if not page.isdecimal() or not 1 <= int(page) <= 1_000_000:
         raise BadFilter(f"page: {page!r} is not a page number; the first one is 1")
-    if state and state not in STATES:
-        raise BadFilter(f"state: {state!r} is not a state of a set; allowed are {', '.join(STATES)}")
+    if state and state not in (*STATES, FAILING):
+        raise BadFilter(f"state: {state!r} is not a state of a set; allowed are {', '.join((*STATES, FAILING))}")
     if sort not in SORTS:
         raise BadFilter(f"sort: {sort!r} is not allowed; allowed are {', '.join(SORTS)}")
     kind = given.get("kind", "")
@@ -113,6 +116,10 @@ class FleetRow(msgspec.Struct, frozen=True, rename="camel"):
     """When the step of the release goes on by itself; empty if it does not wait for that."""
 
     @property
+    def fails(self) -> bool:
+        return self.cause is not None and self.cause.error
+
+    @property
     def passes_with_time(self) -> bool:
         """It may change although no object does: a pause goes on, a start takes too long."""
         starts = self.cause is not None and self.cause.kind == CauseKind.PROBE and not self.cause.error
@@ -127,6 +134,8 @@ class Fleet(msgspec.Struct, frozen=True, rename="camel"):
     pages: int
     states: Mapping[str, int]
     """How many sets are in which state, before the state is filtered."""
+    failing: int
+    """How many fail, before the state is filtered."""
     namespaces: Sequence[str]
     """That have workloads which the user may see."""
     kinds: Sequence[str] = ()
@@ -172,12 +181,19 @@ def matching(found: Sequence[Listable], wanted: FleetFilter) -> list[Listed]:
 
 
 def fleet_of(
-    found: Sequence[Listable], wanted: FleetFilter, row: Callable[[str, Key], FleetRow | None], now: datetime
+    found: Sequence[Listable],
+    wanted: FleetFilter,
+    row: Callable[[str, Key], FleetRow | None],
+    fails: Callable[[Listed], bool],
+    now: datetime,
 ) -> Fleet:
     """`row` gives the row of one workload by kind and name; None if it is gone meanwhile."""
     passed = matching(found, wanted)
     states = {state: sum(one.state == state for one in passed) for state in STATES}
+    failing = [one for one in passed if fails(one)]
     chosen = [one for one in passed if not wanted.state or one.state == wanted.state]
+    if wanted.state == FAILING:
+        chosen = [*failing]
     if wanted.sort == "state":
         chosen.sort(key=lambda one: (TROUBLE_FIRST.index(one.state), one.key, one.kind))
     else:
@@ -192,6 +208,7 @@ def fleet_of(
         total=len(chosen),
         pages=pages,
         states=states,
+        failing=len(failing),
         namespaces=sorted({one.metadata.namespace for one in found}),
         kinds=[kind for kind in KINDS if any(kind_of(one) == kind for one in found)],
     )

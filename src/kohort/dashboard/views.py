@@ -96,7 +96,11 @@ PATHS: Final = (
 )
 """All views; what is not listed here is not shown."""
 NO_VERBS: Final[Collection[str]] = frozenset()
-_Rows = dict[frozenset[Resource], FleetRow]
+_Rows = dict[frozenset[Resource], tuple[FleetRow, datetime]]
+"""Rows of one workload by what their reader may see, and when each was made."""
+COUNTED_SECONDS: Final = 10.0
+"""How old the explanation of a set that starts may be when those that fail are counted: with 1,000 of them, each update
+would make all anew."""
 
 
 class ActionResult(NamedTuple):
@@ -188,7 +192,14 @@ class Views:
         def row(kind: str, key: Key) -> FleetRow | None:
             return self._row(KINDS[kind], key, readable.get(key.namespace, frozenset()), now)
 
-        model = fleet.fleet_of(seen, wanted, row, now)
+        def fails(one: fleet.Listed) -> bool:
+            kind = KINDS[one.kind]
+            if one.state == "Available" and not self._cache.is_released(kind.key(one.key.namespace, one.key.name)):
+                return False  # Nothing is left to do, so there is no cause.
+            found = self._row(kind, one.key, readable.get(one.key.namespace, frozenset()), now, COUNTED_SECONDS)
+            return found is not None and found.fails
+
+        model = fleet.fleet_of(seen, wanted, row, fails, now)
         return View("Fleet", "fleet", model, fleet_sections(model))
 
     async def _readable(self, caller: Caller, namespaces: Collection[str]) -> dict[str, frozenset[Resource]]:
@@ -207,17 +218,20 @@ class Views:
         found = (self._cache.workload(kind, key, enough) for kind, key in named if key.namespace in seen[kind])
         return [one for one in found if one is not None]
 
-    def _row(self, kind: WorkloadKind, key: Key, readable: frozenset[Resource], now: datetime) -> FleetRow | None:
+    def _row(
+        self, kind: WorkloadKind, key: Key, readable: frozenset[Resource], now: datetime, patience: float = 0.0
+    ) -> FleetRow | None:
+        """One that may change with time alone is used again for so many seconds."""
         filed = kind.key(key.namespace, key.name)
         rows = self._rows.get(filed)
-        known = rows.get(readable) if rows is not None else None
-        if known is not None and not known.passes_with_time:
+        known, made_at = rows.get(readable, (None, now)) if rows is not None else (None, now)
+        if known is not None and (not known.passes_with_time or (now - made_at).total_seconds() < patience):
             return known
         subject = self._find(kind, key, readable)
         if subject is None:
             return None
         made = fleet.row_of(subject, now)
-        self._rows.setdefault(filed, {})[readable] = made
+        self._rows.setdefault(filed, {})[readable] = made, now
         return made
 
     def _find(self, kind: WorkloadKind, key: Key, readable: frozenset[Resource]) -> Snapshot | Workload | None:

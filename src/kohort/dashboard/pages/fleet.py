@@ -4,11 +4,12 @@ from datetime import datetime
 
 import msgspec
 
-from kohort.dashboard.fleet import STATES, FirstCause, Fleet, FleetFilter, FleetRow
+from kohort.dashboard.fleet import FAILING, STATES, FirstCause, Fleet, FleetFilter, FleetRow
 from kohort.dashboard.html import ROOT, Child, Html, path, tag
 from kohort.dashboard.pages import release_words
 from kohort.dashboard.pages.elements import (
     BAD,
+    QUIET,
     age_of,
     code,
     countdown,
@@ -44,6 +45,7 @@ def _noun(fleet: Fleet) -> str:
 def _summary(fleet: Fleet) -> Section:
     total = sum(fleet.states.values())
     tiles = [_tile(fleet.filter, "", f"All {_noun(fleet)}s", total, "all")]
+    tiles.append(_tile(fleet.filter, FAILING, FAILING, fleet.failing, BAD if fleet.failing else QUIET))
     tiles += [_tile(fleet.filter, one, one, fleet.states[one], tone_of_state(one)) for one in STATES]
     head = tag("h1", "Fleet")
     return Section("summary", tag("div", head, tag("ul", *tiles, class_="tiles"), id="summary"))
@@ -124,8 +126,7 @@ def _rows(fleet: Fleet) -> Section:
 def _cells(one: FleetRow) -> list[Child]:
     name = tag("a", one.name, href=workload_path(one.kind, one.namespace, one.name), class_="name")
     place = one.namespace if KINDS[one.kind].grouped else f"{one.namespace} · {one.kind}"
-    fails = one.cause is not None and one.cause.error
-    state = pill(one.state, BAD if fails else tone_of_state(one.state))
+    state = pill(one.state, BAD if one.fails else tone_of_state(one.state))
     return [
         [name, tag("span", place, class_="sub")],
         [state, tag("span", "paused", class_="sub") if one.paused else None],
@@ -170,7 +171,7 @@ def _release(one: FleetRow) -> Child:
 
 
 def _cause(cause: FirstCause) -> Child:
-    more = tag("span", f" +{cause.more} more", class_="quiet-text") if cause.more else None
+    more = tag("span", f" +{cause.more} more", class_="quiet-text small") if cause.more else None
     kind = tag("span", cause.kind, class_=f"kind {tone_of_cause(error=cause.error)}")
     return [
         tag("span", kind, " ", code(cause.object), more),
