@@ -12,8 +12,9 @@ from kohort.dashboard.action_page import read_request
 from kohort.dashboard.server import Settings
 from kohort.dashboard.view import BadRequest
 from kohort.inspection.template_resize import AmountRequest
-from kohort.kube.resources import EVENTS, LEADER_WORKER_SETS, PODS, ROLLOUTS
+from kohort.kube.resources import ANALYSIS_RUNS, EVENTS, LEADER_WORKER_SETS, PODS, RELEASE_ANALYSES, ROLLOUTS
 from kohort.objects.json_types import Json
+from kohort.rules.rollout_labels import ANALYSIS_NAME
 
 LLM = "/dashboard/sets/default/llm"
 
@@ -115,6 +116,51 @@ async def test_approve_goes_on_and_names_the_user(place: tuple[Scene, Visit]) ->
     assert event["involvedObject"]["name"] == "llm"
     events = await user.json(f"{LLM}/events")
     assert "DashboardApprove" in {one["reason"] for one in events["events"]}
+
+
+async def held_by_analysis(found: Scene) -> None:
+    """A release whose first step is held: its analysis sees no requests."""
+    metrics = [{"name": "errorRate", "max": "2%", "critical": True}]
+    times = {"warmup": "0s", "interval": "1s", "deadline": "3s"}
+    spec = {"mode": "Gate", **times, "source": {"gateway": {}}, "metrics": metrics}
+    await found.client.create(RELEASE_ANALYSES, {"metadata": {"name": "slo", "namespace": "default"}, "spec": spec})
+    await found.released("llm", "default", [{**STEPS[1], "pause": {"duration": 1}}, STEPS[2]])
+    await found.client.patch(ROLLOUTS, "llm", "default", {"metadata": {"annotations": {ANALYSIS_NAME: "slo"}}})
+    await found.cluster.until(lambda: found.phase_of("llm", "default") == "Healthy")
+    await found.change_image("llm", "default", "model:2")
+
+    def held() -> bool:
+        status = (found.cluster.find(ROLLOUTS, "llm", "default") or {}).get("status") or {}
+        return any(one["type"] == "Analysis" and one["reason"] == "Held" for one in status.get("conditions") or ())
+
+    await found.cluster.until(held, timeout=60)
+
+
+async def test_a_step_that_its_analysis_holds_goes_on_when_a_user_overrides_it(place: tuple[Scene, Visit]) -> None:
+    found, user = place
+    await held_by_analysis(found)
+    await user.until(f"{LLM}/release", lambda page: bool(page["overridable"]))
+    for page in ("", "/release"):
+        assert "actions/approve?override=1" in await user.text(f"{LLM}{page}")
+    refused = await user.json(f"{LLM}/actions/approve")
+    assert "step 1 is held by its analysis" in refused["refused"]
+    assert "kohort approve --override llm -n default" in refused["refused"]
+
+    preview = await user.json(f"{LLM}/actions/approve?override=1")
+    assert preview["command"] == "kohort approve llm -n default --override"
+    assert preview["forecast"] == [
+        "Step 1 of 2 counts as passed, whatever its analysis finds;",
+        "  then it waits 1 s; after that the next step follows",
+    ]
+    (write,) = preview["writes"]
+    assert (write["method"], write["path"].split("/")[-2:]) == ("PATCH", ["rollouts", "llm"])
+    assert 'name="reason"' in await user.text(f"{LLM}/actions/approve?override=1")
+    assert found.step_of("llm", "default") == 1
+
+    await do(user, "approve", override="1", reason="known")
+    await found.cluster.until(lambda: found.step_of("llm", "default") == 2, timeout=60)
+    (run,) = [one for one in found.cluster.objects(ANALYSIS_RUNS) if one["spec"]["step"] == 1]
+    assert run["status"]["overriddenBy"]
 
 
 async def test_pause_resume_and_abort(place: tuple[Scene, Visit]) -> None:
@@ -296,6 +342,9 @@ async def test_a_resize_that_stopped_is_tried_again(place: tuple[Scene, Visit]) 
         ("delete", {}, "there is no action 'delete'; there are: approve, pause"),
         ("approve", {"step": "x"}, "step: 'x' is not a number"),
         ("approve", {"step": "1", "full": "1"}, "step, full: give one of them"),
+        ("approve", {"step": "1", "override": "1"}, "override: is for the current step"),
+        ("approve", {"reason": "known"}, "reason: is for override"),
+        ("approve", {"override": "1", "reason": "a\nb"}, "reason: must be one line"),
     ],
 )
 def test_wrong_requests_are_named(verb: str, given: dict[str, str], text: str) -> None:

@@ -29,6 +29,7 @@ from kohort.rules.resource_update_policy import (
 
 _NUMBERS = ("step", "group", "to", "replicas", "deadline")
 _AMOUNTS = ("cpu", "memory")
+MOST_REASON = 500
 _CHOICES: Mapping[str, Sequence[str]] = {
     "role": ("all", "leader", "worker"),
     "policy": tuple(one.value for one in ResourceUpdatePolicy if one.in_place),
@@ -97,6 +98,10 @@ def read_request(verb: str, namespace: str, set_name: str, given: Mapping[str, s
             found[name] = "1" if name in FLAGS else text
     if found.get("role") == "all":
         del found["role"]
+    if "override" in found and ("step" in found or "full" in found):
+        raise BadRequest("override: is for the current step; give it without step and full")
+    if "reason" in found and "override" not in found:
+        raise BadRequest("reason: is for override")
     if "full" in found and "step" in found:
         raise BadRequest("step, full: give one of them")
     if "policy" in found and "recreate" in found:
@@ -111,6 +116,8 @@ def _check(name: str, text: str) -> None:
         raise BadRequest(f"{name}: {text!r} is not a number")
     if name == "deadline" and not 1 <= int(text) <= LONGEST_DEADLINE:
         raise BadRequest(f"deadline: {text} is not allowed; allowed are 1 to {LONGEST_DEADLINE} seconds")
+    if name == "reason" and (len(text) > MOST_REASON or not text.isprintable()):
+        raise BadRequest(f"reason: must be one line of at most {MOST_REASON} characters")
     if name in _CHOICES and text not in _CHOICES[name]:
         raise BadRequest(f"{name}: {text!r} is not allowed; allowed are {', '.join(_CHOICES[name])}")
     if name in _AMOUNTS:

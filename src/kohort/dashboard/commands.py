@@ -35,14 +35,14 @@ class Verb(StrEnum):
 
 
 PARAMETERS: Final[Mapping[Verb, tuple[str, ...]]] = {
-    Verb.APPROVE: ("step", "full"),
+    Verb.APPROVE: ("step", "full", "override", "reason"),
     Verb.RESTART: ("group",),
     Verb.UNDO: ("to",),
     Verb.RESIZE: ("cpu", "memory", "role", "container", "pod", "policy", "deadline", "recreate"),
     Verb.SCALE: ("replicas",),
 }
 """What a verb may be given; each is also an option of its command."""
-FLAGS: Final = ("full", "pod", "recreate")
+FLAGS: Final = ("full", "override", "pod", "recreate")
 """Parameters without a value."""
 VERBS_WITHOUT_GROUPS: Final = (Verb.APPROVE, Verb.PAUSE, Verb.RESUME, Verb.ABORT, Verb.RETRY, Verb.RESTART, Verb.UNDO)
 """What Deployments and StatefulSets can have done."""
@@ -51,6 +51,7 @@ WITH_FORM: Final[Mapping[Verb, tuple[str, ...]]] = {
     Verb.SCALE: ("replicas",),
 }
 """Verbs that need at least one of these: without any, their page is a form."""
+_REVIEWS: Final = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
 
 
 class ActionRequest(msgspec.Struct, frozen=True):
@@ -135,7 +136,7 @@ class DryRuns:
         """What would be stored, one for each write that was not refused."""
 
     async def send(self, request: Request) -> Response:
-        if request.method in ("GET", "HEAD") or ("dryRun", "All") in request.query:
+        if request.method in ("GET", "HEAD") or ("dryRun", "All") in request.query or _is_review(request):
             return await self._transport.send(request)
         response = await self._transport.send(as_dry_run(request))
         self.writes.append(Write(request.method, request.path, _decoded(request.body)))
@@ -150,6 +151,11 @@ class DryRuns:
 
     async def close(self) -> None:
         """The transport belongs to the client that it was taken from."""
+
+
+def _is_review(request: Request) -> bool:
+    """A question that is asked by POST, such as who the user is; nothing is stored."""
+    return request.method == "POST" and request.path.startswith(_REVIEWS)
 
 
 def as_dry_run(request: Request) -> Request:

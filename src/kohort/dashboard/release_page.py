@@ -8,7 +8,7 @@ import msgspec
 from kohort.dashboard.analysis_charts import StepAnalysis, step_analyses
 from kohort.dashboard.set_page import SetHead, head_of
 from kohort.inspection import history
-from kohort.inspection.release import Release, matches_of, pause_ends, release_of
+from kohort.inspection.release import Release, matches_of, overridable_analysis, pause_ends, release_of
 from kohort.inspection.served_revisions import Version, images
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import GroupBranch, PodBranch, branch_of, tree_of
@@ -56,6 +56,8 @@ class ReleasePage(msgspec.Struct, frozen=True, rename="camel"):
     """None while nothing is released."""
     pause_ends: str
     """When the step goes on by itself; empty if it does not wait for that."""
+    overridable: bool
+    """Its analysis stops the step, which can go on in spite of it."""
     steps: Sequence[RailStep]
     stable: ReleasedVersion | None
     new: ReleasedVersion | None
@@ -84,6 +86,7 @@ def release_page(subject: Snapshot | Workload, now: datetime, runs: Sequence[Ana
         phase=rollout.status.phase,
         release=release,
         pause_ends=pause_ends(release, now),
+        overridable=release is not None and overridable_analysis(rollout) is not None,
         steps=rail(rollout, subject.replicas, release),
         stable=shown[0],
         new=shown[1],

@@ -15,7 +15,14 @@ from collections.abc import Iterable
 
 from kohort.inspection.advice import Advice, Command, Verb, alternatives
 from kohort.inspection.history import NoSuchRevision, previous
-from kohort.inspection.release import failed_analysis, is_at_pause, is_outdated, is_rolling, is_withdrawn
+from kohort.inspection.release import (
+    failed_analysis,
+    is_at_pause,
+    is_outdated,
+    is_rolling,
+    is_withdrawn,
+    overridable_analysis,
+)
 from kohort.inspection.release_subject import Subject, command, title
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import rollout_labels
@@ -58,10 +65,11 @@ def _stopped(subject: Subject, rollout: Rollout) -> str:
     step = rollout.status.current_step_index
     if is_outdated(subject):
         return "the template has changed since, and what was released before is removed first"
-    judged = failed_analysis(rollout)
+    judged = overridable_analysis(rollout)
     if judged is None and not is_withdrawn(rollout):
         return ""
-    what = "was rolled back" if is_withdrawn(rollout) else "failed its analysis"
+    failed = failed_analysis(rollout) is not None
+    what = "was rolled back" if is_withdrawn(rollout) else f"{'failed' if failed else 'is held by'} its analysis"
     again = f"begin it again: {command(subject, Verb.RETRY).text}"
     override = f"; or go on in spite of it: {command(subject, Verb.OVERRIDE).text}" if judged is not None else ""
     return f"step {step} {what}; {again}{override}"

@@ -159,6 +159,12 @@ def stopping_analysis(rollout: Rollout) -> Condition | None:
     return found if found.reason in _STOPPING and waits else None
 
 
+def overridable_analysis(rollout: Rollout) -> Condition | None:
+    """The condition Analysis, where the step can go on in spite of it: not if there is nothing that could judge it."""
+    found = stopping_analysis(rollout)
+    return found if found is not None and found.reason in (AnalysisReason.FAILED, AnalysisReason.HELD) else None
+
+
 _STOPPING: Final = (
     AnalysisReason.FAILED,
     AnalysisReason.HELD,

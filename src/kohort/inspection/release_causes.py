@@ -45,12 +45,18 @@ from kohort.inspection.problems import (
     StepWaitsForApproval,
     StoppedByAnalysis,
 )
-from kohort.inspection.release import is_at_pause, is_outdated, is_rolling, is_withdrawn, stopping_analysis
+from kohort.inspection.release import (
+    is_at_pause,
+    is_outdated,
+    is_rolling,
+    is_withdrawn,
+    overridable_analysis,
+    stopping_analysis,
+)
 from kohort.inspection.release_subject import Subject, command
 from kohort.objects.meta import Condition
 from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.rollout_types import Rollout, RolloutStatus, Strategy
-from kohort.rollouts.step_analysis import AnalysisReason
 from kohort.rollouts.traffic.model import routing_grace
 from kohort.rollouts.validation import update_errors
 from kohort.rules.rollout_labels import (
@@ -92,7 +98,7 @@ def _problem(subject: Subject, rollout: Rollout) -> tuple[CauseKind, Problem, tu
     if is_outdated(subject):
         return CauseKind.ROLLOUT, ReleaseOutdated(), ()
     if (judged := stopping_analysis(rollout)) is not None:
-        return CauseKind.ANALYSIS, StoppedByAnalysis(judged.message), _after_analysis(rollout, judged)
+        return CauseKind.ANALYSIS, StoppedByAnalysis(judged.message), _after_analysis(rollout)
     if rollout.spec.strategy.paused:
         return CauseKind.ROLLOUT, RolloutPaused(), (Verb.RESUME, Verb.ABORT)
     if is_at_pause(subject) and _waits_for_approval(rollout):
@@ -116,8 +122,8 @@ def _problem(subject: Subject, rollout: Rollout) -> tuple[CauseKind, Problem, tu
     return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.STEP), (Verb.ABORT,)
 
 
-def _after_analysis(rollout: Rollout, judged: Condition) -> tuple[Verb, ...]:
-    if judged.reason in (AnalysisReason.NOT_FOUND, AnalysisReason.INVALID):  # there is nothing to see or to override
+def _after_analysis(rollout: Rollout) -> tuple[Verb, ...]:
+    if overridable_analysis(rollout) is None:
         return (Verb.ABORT,)
     again = (Verb.RETRY,) if is_withdrawn(rollout) else ()
     return (Verb.ANALYSIS, *again, Verb.OVERRIDE, Verb.ABORT)

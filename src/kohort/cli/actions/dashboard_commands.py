@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.cli.actions import edit, plan, resize, snapshot_reader
+from kohort.cli.actions import analysis, edit, plan, resize, snapshot_reader
 from kohort.cli.actions.output_formats import captured, show
 from kohort.cli.connection import Refusal
 from kohort.cli.error_messages import described
@@ -32,6 +32,8 @@ class CliCommands:
         namespace, name = request.namespace, request.name
         with captured() as lines, _refusals(namespace):
             match request.verb:
+                case Verb.APPROVE if "override" in request.parameters:
+                    await analysis.override(client, namespace, name, request.parameters.get("reason", ""))
                 case Verb.APPROVE:
                     full = "full" in request.parameters
                     await edit.approve(client, namespace, name, request.number("step"), full)

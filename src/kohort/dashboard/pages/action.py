@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import yaml
 
-from kohort.dashboard.action_page import ActionForm, ActionPage
+from kohort.dashboard.action_page import MOST_REASON, ActionForm, ActionPage
 from kohort.dashboard.commands import Write
 from kohort.dashboard.html import Child, Html, path, tag
 from kohort.dashboard.pages.elements import (
@@ -72,15 +72,30 @@ def _write(write: Write) -> Html:
 def _form(page: ActionPage, csrf: str) -> Html:
     hidden = {"csrf": csrf, "seen": page.seen, **page.parameters}
     fields = [tag("input", type="hidden", name=name, value=value) for name, value in hidden.items()]
-    tone = "danger" if page.verb in _DANGEROUS else None
+    overrides = "override" in page.parameters
+    tone = "danger" if page.verb in _DANGEROUS or overrides else None
     return tag(
         "form",
         *fields,
-        tag("button", page.verb.capitalize(), type="submit", class_=tone),
+        _reason(page) if overrides and "reason" not in page.parameters else None,
+        tag("button", "Override" if overrides else page.verb.capitalize(), type="submit", class_=tone),
         method="post",
         action=workload_path(page.set.kind, page.set.namespace, page.set.name, "actions", page.verb),
         class_="inline",
     )
+
+
+def _reason(page: ActionPage) -> Html:
+    control = tag(
+        "input",
+        type="text",
+        name="reason",
+        id="reason",
+        maxlength=str(MOST_REASON),
+        placeholder="such as: known, ticket 12",
+        autocomplete="off",
+    )
+    return field("Why; kept with the analysis of the step", control, "reason")
 
 
 def form_sections(form: ActionForm) -> tuple[Section, ...]:

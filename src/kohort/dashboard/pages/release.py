@@ -115,6 +115,9 @@ def _actions(page: ReleasePage, act: Collection[str]) -> Html | None:
         if release.waits_for_approval or release.pause_seconds is not None:
             links.append(tag("a", "Approve…", href=_address(page, "approve"), class_="button"))
         links.append(tag("a", "Go to the last step…", href=_address(page, "approve", full="1"), class_="button plain"))
+        if page.overridable:
+            href = _address(page, "approve", override="1")
+            links.append(tag("a", "Go on in spite of it…", href=href, class_="button plain"))
     if "retry" in act and page.set.stopped:
         links.append(tag("a", "Judge again…", href=_address(page, "retry"), class_="button plain"))
     verb = "resume" if release.paused else "pause"

@@ -46,6 +46,7 @@ from kohort.dashboard.view import Part, Section
 from kohort.dashboard.workload_kinds import KINDS
 from kohort.groups.failure_evidence import GroupFailure, PodFailure
 from kohort.inspection.advice import Advice, Command
+from kohort.inspection.advice import Verb as AdvisedVerb
 from kohort.inspection.failure_messages import container_text, what_happened
 from kohort.inspection.history import Entry
 from kohort.inspection.tree import GroupBranch, PodBranch, age_text
@@ -209,11 +210,15 @@ def _cause(head: SetHead, shown: ShownCause, act: Collection[str]) -> Html:
     for one, label in zip(cause.action.commands, labels, strict=True):
         run: Child = None
         query = _options(one)
-        if query is not None and one.verb.value in act and (head.grouped or one.verb.value in VERBS_WITHOUT_GROUPS):
-            verb = one.verb.value
+        verb = _verb(one)
+        if query is not None and verb in act and (head.grouped or verb in VERBS_WITHOUT_GROUPS):
             address = workload_path(head.kind, head.namespace, head.name, "actions", verb, query=query)
-            run = tag("a", f"{verb.capitalize()}…", href=address, class_="button plain" if offered else "button")
+            plain = offered or one.verb is AdvisedVerb.OVERRIDE
+            word = "Override" if one.verb is AdvisedVerb.OVERRIDE else verb.capitalize()
+            run = tag("a", f"{word}…", href=address, class_="button plain" if plain else "button")
             offered += 1
+        else:
+            run = _page_of_command(head, one)
         commands.append(
             tag("li", run, tag("span", f"{label}: ", class_="todo") if label else None, command_line(one.text))
         )
@@ -246,17 +251,45 @@ def _options(command: Command) -> list[tuple[str, str]] | None:
     [('pod', '1'), ('cpu', '2')]
     >>> _options(Command(Verb.RESTART, "llm", "", ("--now",)))
     """
-    if command.verb.value not in {one.value for one in ActionVerb}:
+    verb, *more = command.verb.value.split()
+    if verb not in {one.value for one in ActionVerb}:
         return None
-    known = PARAMETERS.get(ActionVerb(command.verb.value), ())
+    known = PARAMETERS.get(ActionVerb(verb), ())
     found: list[tuple[str, str]] = []
-    words = iter(command.options)
+    words = iter((*more, *command.options))
     for word in words:
         name = word.removeprefix("--")
         if name not in known:
             return None
         found.append((name, "1" if name in FLAGS else next(words, "")))
     return found
+
+
+def _verb(command: Command) -> str:
+    """
+    >>> from kohort.inspection.advice import Verb
+    >>> _verb(Command(Verb.OVERRIDE, "llm", "")), _options(Command(Verb.OVERRIDE, "llm", ""))
+    ('approve', [('override', '1')])
+    """
+    return command.verb.value.split()[0]
+
+
+def _page_of_command(head: SetHead, command: Command) -> Html | None:
+    """A link to the page that shows what a command prints; None if there is none."""
+    query: list[tuple[str, str]] = []
+    match command.verb, command.options:
+        case AdvisedVerb.LOGS, ("--pod", pod):
+            group = pod.removeprefix(f"{head.name}-").split("-")[0]
+            query = [("group", group)] if head.grouped and group.isdecimal() else []
+            tab = "logs"
+        case AdvisedVerb.FAILURES, _:
+            tab = "failures"
+        case AdvisedVerb.ANALYSIS, _:
+            tab = "release"
+        case _:
+            return None
+    address = workload_path(head.kind, head.namespace, head.name, tab, query=query)
+    return tag("a", tab.capitalize(), href=address, class_="button plain")
 
 
 def _objects_with_errors(causes: Sequence[ShownCause]) -> frozenset[str]:
