@@ -12,6 +12,7 @@ from kohort.dashboard.action_page import read_request
 from kohort.dashboard.server import Settings
 from kohort.dashboard.view import BadRequest
 from kohort.inspection.template_resize import AmountRequest
+from kohort.kube.client import PatchType
 from kohort.kube.resources import ANALYSIS_RUNS, EVENTS, LEADER_WORKER_SETS, PODS, RELEASE_ANALYSES, ROLLOUTS
 from kohort.objects.json_types import Json
 from kohort.rules.rollout_labels import ANALYSIS_NAME
@@ -202,6 +203,20 @@ async def test_restart_undo_and_retry(place: tuple[Scene, Visit]) -> None:
     assert "returns to revision 1" in answer["message"]
 
 
+async def test_a_way_back_recreates_only_groups_that_have_left(place: tuple[Scene, Visit]) -> None:
+    found, user = place
+    staying = {one["metadata"]["uid"] for one in found.cluster.objects(PODS) if "llm-0" in one["metadata"]["name"]}
+    path = "/spec/leaderWorkerTemplate/workerTemplate/metadata/annotations"
+    broken = {"op": "add", "path": path, "value": {"simulation.kohort.dev/never-ready": "true"}}
+    await found.client.patch(LEADER_WORKER_SETS, "llm", "default", [broken], PatchType.JSON)
+    await user.until(LLM, lambda page: page["groups"]["groups"][1]["revision"] == 2)
+    page = await user.json(f"{LLM}/actions/undo")
+    assert "1 group recreated (2 pods); never fewer than 1 group ready." in page["forecast"], page
+    await do(user, "undo")
+    await found.rolled("llm")
+    assert len(staying) == 2 and staying < uids_of(found)
+
+
 async def test_an_action_on_something_else_than_was_previewed_is_refused(place: tuple[Scene, Visit]) -> None:
     found, user = place
     page = await user.json(f"{LLM}/actions/restart")
@@ -329,6 +344,8 @@ async def test_a_resize_that_stopped_is_tried_again(place: tuple[Scene, Visit]) 
     assert [one["path"].rpartition("/")[2] for one in page["writes"]] == ["llm-1"]
     answer = await do(user, "retry")
     assert answer["message"].startswith("the resize of group 1 of llm is tried again")
+    page = await user.json(f"{LLM}/actions/undo")
+    assert "recreate" not in " ".join(page["forecast"]), "no group has left its revision"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ group becomes ready: what is left is the order of things, how many groups are aw
 room the surge needs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -108,7 +108,9 @@ def forecast(
     asked = preflight or Preflight()
     in_place = before is not None and resource_update_policy(after.spec).in_place
     resizes = ResizeSimulation(before, after, asked) if before is not None and in_place else None
-    steps, held = _played(before, after, changed, resizes)
+    known = revisions.matching(after, before.revisions) if before is not None and changed else None
+    kept = before.using.get(known.key, ()) if before is not None and known is not None else ()
+    steps, held = _played(before, after, changed, kept, resizes)
     changes = _edited(before, after) if before is not None else []
     recreated = tuple(index for step in steps for index in step.recreated)
     resources = resize_forecast(before, after, resizes, asked.not_asked) if before is not None else None
@@ -119,7 +121,6 @@ def forecast(
     extra = max(canary, max([step.replicas for step in steps], default=len(now)) - len(now), 0)
     played = _with_canary(release, len(now)) if release is not None and canary else steps
     needed = demand(played, len(now), asked_before.template if asked_before is not None else None, asked_after.template)
-    known = revisions.matching(after, before.revisions) if before is not None and changed else None
     return Forecast(
         name=after.metadata.name,
         action=_action(old, changed, resources, recreated, steps, changes),
@@ -215,14 +216,22 @@ def _standing(before: Snapshot | None) -> Sequence[GroupState]:
 
 
 def _played(
-    before: Snapshot | None, after: LeaderWorkerSet, changed: bool, resizes: ResizeSimulation | None
+    before: Snapshot | None,
+    after: LeaderWorkerSet,
+    changed: bool,
+    kept: Collection[int],
+    resizes: ResizeSimulation | None,
 ) -> tuple[list[Step], tuple[int, ...]]:
     """The steps of the roll, and the groups that the partition keeps at an old revision. Where groups are not ready, a
     roll stands still until they are: a forecast does not cover that. Groups that are resized in place are kept from
-    the roll by the partition that their resizes ask for, as the operator does it."""
+    the roll by the partition that their resizes ask for, as the operator does it. `kept` are groups that have the
+    wanted revision although the template changes: it returns to theirs."""
     leaders = before.leader_set if before is not None else None
     current = LeaderSet(leaders.spec.replicas, leaders.partition, after.replicas) if leaders is not None else None
-    groups = [GroupState(state.ready, state.updated and not changed) for state in _standing(before)]
+    groups = [
+        GroupState(state.ready, index in kept if changed else state.updated)
+        for index, state in enumerate(_standing(before))
+    ]
     steps: list[Step] = []
     for _ in range(_LONGEST):
         view = RollView(
