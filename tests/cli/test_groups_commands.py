@@ -9,8 +9,10 @@ import yaml
 from tests.builders import container, lws, pod
 from tests.cli.terminal import NAMESPACE, ORDER, Story
 
-from kohort.cli.actions import edit, logs, plan, show
+from kohort.cli.actions import edit, logs, plan, show, snapshot_reader
 from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, TOO_LATE
+from kohort.inspection import history
+from kohort.kube.errors import Invalid
 from kohort.kube.pod_logs import TIMESTAMPS, Query
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, STATEFUL_SETS, Resource
 from kohort.objects.json_types import Json, JsonObject
@@ -289,6 +291,22 @@ async def test_undo_returns_and_history_tells(story: Callable[..., Json]) -> Non
         await user.run(show.status, "llm", "text", True, 600.0)
         text, _ = await user.run(show.show_history, "llm", "json")
         assert [(one["revision"], one["current"]) for one in json.loads(text)] == [(2, False), (3, True)]
+
+
+async def test_undo_is_refused_by_another_edit_and_not_by_a_new_status(story: Callable[..., Json]) -> None:
+    """The status changes all the time while a set rolls, which is when a user wants to go back."""
+    async with story() as user:
+        await user.create(lws("llm").replicas(1).size(1))
+        old, client = user.image(), user.cluster.client
+        await user.change(image_change("new:2"))
+        await user.cluster.settle()
+        found = await snapshot_reader.subject(client, NAMESPACE, "llm")
+        wanted = history.previous(found)
+        await client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, {"status": {"readyReplicas": 0}}, subresource="status")
+        await edit.return_to(client, found, wanted)
+        assert user.image() == old
+        with pytest.raises(Invalid):
+            await edit.return_to(client, found, wanted)
 
 
 async def test_undo_after_undo_skips_what_never_became_ready(story: Callable[..., Json]) -> None:

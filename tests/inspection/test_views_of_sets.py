@@ -220,7 +220,7 @@ def test_returning_keeps_what_is_no_part_of_a_revision() -> None:
     new = lws("llm").replicas(2).size(2).but(IMAGE, "new:2").but("spec.leaderWorkerTemplate.resizePolicy", "Recreate")
     snapshot = scene(built=new, revisions=[revision(lws("llm").replicas(2).size(2), 1, OLD), revision(new, 2)])
     test, replace = history.return_patch(snapshot, history.chosen(snapshot, 1))
-    assert test == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
+    assert test == {"op": "test", "path": "/metadata/generation", "value": snapshot.metadata.generation}
     assert replace["value"]["resizePolicy"] == "Recreate"
     assert replace["value"]["workerTemplate"]["spec"]["containers"][0]["image"] == "registry.example.com/pause:3"
 

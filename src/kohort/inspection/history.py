@@ -140,8 +140,8 @@ def renewed(subject: Subject, to: Version) -> str:
 
 def return_patch(subject: Subject, to: Version) -> list[JsonObject]:
     """The JSON patch that gives a workload the content of a version again. It is checked that the workload is still the
-    one that was read."""
-    unchanged = {"op": "test", "path": "/metadata/resourceVersion", "value": subject.metadata.resource_version}
+    one that was read, by its generation: the resourceVersion changes with its status, all the time while it rolls."""
+    unchanged = {"op": "test", "path": "/metadata/generation", "value": subject.metadata.generation}
     if isinstance(subject, Snapshot):
         return [unchanged, *_return_of_groups(subject, to)]
     return [unchanged, {"op": "replace", "path": "/spec/template", "value": to.content["template"]}]

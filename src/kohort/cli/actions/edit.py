@@ -226,7 +226,7 @@ async def _release_again(client: Client, name: str, found: Subject, record: Json
     if not template:
         raise Refusal(f"the template of release {release} of {title(found)} is not kept; apply it again")
     patch = [
-        {"op": "test", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version},
+        {"op": "test", "path": "/metadata/generation", "value": found.metadata.generation},
         {"op": "replace", "path": "/spec/template", "value": template},
     ]
     await client.patch(resource_of(found), found.metadata.name, found.metadata.namespace, patch, PatchType.JSON)
