@@ -173,6 +173,16 @@ async def test_what_a_user_has_opened_stays_open() -> None:
             assert await browser.page.evaluate("document.getElementById('group-1-pods').open")
 
 
+async def test_a_link_on_another_site_opens_its_page() -> None:
+    """Browsers do not send the cookie with it; the session must not seem to have ended."""
+    async with scene(nodes=2) as found, dashboard(found) as running, window(running) as browser:
+        await browser.open("/dashboard/")
+        await browser.page.goto("data:text/html,a chat")
+        await browser.page.evaluate(f"location.href = '{browser.base}/dashboard/nodes?page=1'")
+        await browser.page.wait_for_selector("h1:has-text('Nodes')")
+        assert browser.page.url == f"{browser.base}/dashboard/nodes?page=1"
+
+
 async def test_filters_and_pages_work_by_keyboard() -> None:
     async with scene(nodes=8) as found, dashboard(found) as running:
         await found.create(*(model_set(name, gpus=1, replicas=1, size=1) for name in ("alpha", "beta")))

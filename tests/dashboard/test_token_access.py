@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from html import unescape
 from typing import NamedTuple
 
 import msgspec
@@ -203,6 +204,24 @@ async def test_a_wrong_token_is_refused(place: Place) -> None:
         headers = {"Authorization": "Bearer wrong", "Accept": "application/json"}
         async with session.get(f"{base}/dashboard/", headers=headers) as answer:
             assert answer.status == 401
+
+
+async def test_a_login_leads_to_the_page_that_was_asked_for(place: Place) -> None:
+    base, wanted = f"http://127.0.0.1:{place.running.port}", "/dashboard/sets/east/open-model/history?from=1&to=1"
+    jar = CookieJar(unsafe=True, treat_as_secure_origin=[base])
+    async with ClientSession(cookie_jar=jar) as session:
+        async with session.get(base + wanted) as answer:
+            page = await answer.text()
+        field = re.search(r'name="to" value="([^"]+)"', page)
+        assert field is not None
+        for to, reached in (
+            ("https://evil.example.com/", "/dashboard/"),
+            ("//evil.example.com/", "/dashboard/"),
+            (unescape(field[1]), wanted),
+        ):
+            body = {"token": place.token, "to": to}
+            async with session.post(f"{base}/dashboard/login", data=body, allow_redirects=False) as answer:
+                assert (answer.status, answer.headers["Location"]) == (303, reached)
 
 
 async def test_a_script_shows_its_token_with_each_request(place: Place) -> None:

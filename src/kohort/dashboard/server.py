@@ -25,7 +25,7 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from importlib import resources
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -269,15 +269,28 @@ class Dashboard:
             if not self._requests.allow(session.caller.user if session is not None else request.remote or ""):
                 raise web.HTTPTooManyRequests(reason="too many requests: wait a moment and try again")
             if session is None:
-                if _wants_page(request):
-                    return _redirect(f"{ROOT}/login")
-                raise web.HTTPUnauthorized(reason="log in first")
+                return self._without_session(request)
             with session.caller.use.request():
                 if request.method not in ("GET", "HEAD"):
                     await self._check_write(request, session)
                 return await handler(request, session)
 
         return handle
+
+    def _without_session(self, request: web.Request) -> web.StreamResponse:
+        """A browser that follows a link from another site does not send the cookie (SameSite=Strict): this site opens
+        the page once more. After a login with a token, the user is where the link led."""
+        if not _wants_page(request):
+            raise web.HTTPUnauthorized(reason="log in first")
+        reads = request.method in ("GET", "HEAD")
+        if reads and request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
+            link = tag("p", tag("a", "Open it", href=request.path_qs))
+            answer = self._html(message_page("One moment", "The page opens.", self._version, link), 200)
+            answer.headers["Refresh"] = f"0; url={request.rel_url.raw_path_qs}"
+            return answer
+        asks = isinstance(self._login, TokenReviewer) and reads and request.path != f"{ROOT}/"
+        query = f"?{urlencode({'to': request.rel_url.raw_path_qs})}" if asks else ""
+        return _redirect(f"{ROOT}/login{query}")
 
     async def _session(self, request: web.Request) -> Session | None:
         if self._certificates is not None:
@@ -346,7 +359,8 @@ class Dashboard:
             return self._message(401, "Log in", "Open the dashboard through the proxy that signs users in.")
         if isinstance(self._login, CertificateUsers):
             return self._message(401, "Log in", _CERTIFICATE_TEXT)
-        return self._html(message_page("Log in", _TOKEN_TEXT, self._version, _token_form()), 200)
+        form = _token_form(_own_page(request.query.get("to", "")))
+        return self._html(message_page("Log in", _TOKEN_TEXT, self._version, form), 200)
 
     async def _login_with_token(self, request: web.Request) -> web.StreamResponse:
         if not isinstance(self._login, TokenReviewer):
@@ -356,16 +370,17 @@ class Dashboard:
         origin = request.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != request.host:
             raise web.HTTPForbidden(reason="the request comes from another site")
-        token = str((await _form(request)).get("token", "")).strip()
+        given = await _form(request)
+        token, to = str(given.get("token", "")).strip(), _own_page(str(given.get("to", "")))
         caller = await self._login.caller(token) if token else None
         if caller is None:
-            form = _token_form()
+            form = _token_form(to)
             text = "The API server does not accept this token. Make another one and try again."
             return self._html(message_page("Log in", text, self._version, form), 401)
-        return self._begin(self._sessions.begin(caller, token))
+        return self._begin(self._sessions.begin(caller, token), to)
 
-    def _begin(self, session: Session) -> web.StreamResponse:
-        response = _redirect(f"{ROOT}/")
+    def _begin(self, session: Session, to: str = f"{ROOT}/") -> web.StreamResponse:
+        response = _redirect(to)
         response.set_cookie(COOKIE, session.id, path=ROOT, httponly=True, secure=True, samesite="Strict")
         return response
 
@@ -613,9 +628,22 @@ _CERTIFICATE_TEXT: Final = (
 )
 
 
-def _token_form() -> Html:
+def _own_page(address: str) -> str:
+    """Where a login leads: to a page of the dashboard, never to another site.
+
+    >>> _own_page("/dashboard/sets/default/llm?page=2")
+    '/dashboard/sets/default/llm?page=2'
+    >>> _own_page("//evil.example.com/dashboard/"), _own_page("/dashboard/\\r\\nLocation:")
+    ('/dashboard/', '/dashboard/')
+    """
+    fine = address.startswith(f"{ROOT}/") and address.isascii() and address.isprintable() and "\\" not in address
+    return address if fine else f"{ROOT}/"
+
+
+def _token_form(to: str) -> Html:
     return tag(
         "form",
+        tag("input", type="hidden", name="to", value=to) if to != f"{ROOT}/" else None,
         tag(
             "div",
             tag("label", "Token", for_="token"),
