@@ -9,18 +9,20 @@ import msgspec
 import pytest
 from tests.dashboard.test_what_if import machine, member, shown
 
-from kohort.dashboard import log_stream, server
+from kohort.dashboard import commands, log_stream, server
 from kohort.dashboard.analysis_charts import ChartPoint, MetricChart, StepAnalysis
 from kohort.dashboard.pages import elements, nodes
+from kohort.dashboard.pages import set as set_pages
 from kohort.dashboard.pages.analysis import analysis_section
 from kohort.dashboard.pages.elements import NOTHING, table_row
 from kohort.dashboard.pages.nodes import nodes_sections
 from kohort.dashboard.pages.release_words import state
-from kohort.dashboard.pages.set import failures_sections
+from kohort.dashboard.pages.set import failures_sections, group_grid
 from kohort.dashboard.set_page import FailuresPage, SetHead
 from kohort.groups.failure_evidence import ContainerFailure, GroupFailure, PodFailure
 from kohort.inspection import readable_amounts
 from kohort.inspection.release import Release
+from kohort.inspection.tree import GroupBranch, PodBranch
 from kohort.kube import pod_logs
 from kohort.objects.json_types import Json
 from kohort.rollouts.analysis.metric_units import Unit
@@ -58,7 +60,9 @@ def test_rows_name_their_columns_for_narrow_screens() -> None:
     assert re.findall(r'data-label="(\w+)" class="none"', drawn) == ["Node", "Message"]
 
 
-@pytest.mark.parametrize("module", [elements, nodes, server, log_stream, pod_logs, readable_amounts])
+@pytest.mark.parametrize(
+    "module", [elements, nodes, server, set_pages, commands, log_stream, pod_logs, readable_amounts]
+)
 def test_examples_hold(module: ModuleType) -> None:
     found = doctest.testmod(module)
     assert found.attempted and not found.failed
@@ -185,6 +189,17 @@ def test_racks_are_within_their_zone() -> None:
 
 
 # Failures
+
+
+def test_a_group_whose_budget_is_used_up_is_marked() -> None:
+    """Its pods may run again: only the mark says that it does not serve."""
+    pod = PodBranch("llm-0", "leader", True, "1/1", "Running", 3, "sim-0", "10.0.0.1", 60)
+    group = GroupBranch(0, False, True, False, 1, "a", False, 1, [pod], held=True)
+    drawn = group_grid([group], "", 1)
+    assert 'class="cell bad"' in drawn
+    assert "held" in words(drawn)
+    waits = group_grid([msgspec.structs.replace(group, held=False, restart_at="2026-01-01T00:00:00Z")], "", 1)
+    assert "restarts soon" in words(waits)
 
 
 def test_the_newest_failure_shows_its_log_and_where_it_was() -> None:

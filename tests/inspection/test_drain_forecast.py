@@ -47,7 +47,7 @@ def test_group_by_group_with_one() -> None:
 def test_groups_that_are_away_go_first_and_count() -> None:
     found = drained(guarded(1), leader(0, "a"), leader(1, "a", ready=False), leader(2, "b"), leader(3, "b"))
     assert turns(found) == [(1, 1), (2, 0)]
-    assert found.groups[0].why == "it is not ready already"
+    assert found.groups[0].why == "it is already not ready"
     assert found.groups[1].waits_for == ["group 1"]
 
 

@@ -151,7 +151,7 @@ def _turns(
     """`staying` groups do not come back while the node is drained, and `held` ones not by themselves, so each of them
     keeps a place of the budget."""
     found: dict[int, tuple[int | None, str]] = {
-        index: (1, f"it is {away[index].value} already") for index in groups if index in away
+        index: (1, f"it is already {away[index].value}") for index in groups if index in away
     }
     waiting = [index for index in groups if index not in away]
     if limit <= 0:

@@ -48,7 +48,7 @@ def drain_sections(forecast: DrainForecast, *, partial: bool) -> tuple[Section, 
 def _cells(group: DrainedGroup) -> list[Child]:
     when: Child = pill("never", BAD)
     if group.turn is not None:
-        when = "at once" if group.turn == 1 else f"as number {group.turn}"
+        when = tag("span", "at once" if group.turn == 1 else f"as number {group.turn}", class_="nowrap")
     where = f"{set_path(group.namespace, group.set)}#group-{group.group}"
     name = tag("a", tag("span", f"{group.namespace}/", class_="quiet-text"), group.set, href=where)
     return [

@@ -381,6 +381,12 @@ def _cell(group: GroupBranch, troubled: frozenset[str], prefix: str, restart: st
     marks = [tag("span", "surge", class_="tag")] if group.surge else []
     if group.old:
         marks.append(tag("span", "old", class_="tag"))
+    if group.held:
+        marks.append(tag("span", "held", class_="tag", title="Its budget of restarts is used up."))
+    elif group.restart_at:
+        marks.append(
+            tag("span", "restarts soon", class_="tag", title=f"It has failed; recreated at {group.restart_at}")
+        )
     revision = tag("span", f"rev {group.revision or '?'}", class_="quiet-text") if group.revision_key else None
     state = hidden(", ready" if group.ready else ", not ready")
     top = tag("div", tag("h3", f"Group {group.index}", state), *marks, revision, class_="cell-top")
@@ -409,6 +415,8 @@ def _cell(group: GroupBranch, troubled: frozenset[str], prefix: str, restart: st
 def group_tone(group: GroupBranch, troubled: frozenset[str]) -> str:
     if group.ready:
         return OK
+    if group.held:
+        return BAD
     return BAD if any(one.name in troubled for one in group.pods) else BUSY if group.pods else QUIET
 
 
