@@ -146,6 +146,8 @@ async def test_a_step_that_its_analysis_holds_goes_on_when_a_user_overrides_it(p
     refused = await user.json(f"{LLM}/actions/approve")
     assert "step 1 is held by its analysis" in refused["refused"]
     assert "kohort approve --override llm -n default" in refused["refused"]
+    assert (await user.json(f"{LLM}/actions/approve?full=1"))["refused"] == refused["refused"]
+    assert "actions/approve?full" not in await user.text(f"{LLM}/release")
 
     preview = await user.json(f"{LLM}/actions/approve?override=1")
     assert preview["command"] == "kohort approve llm -n default --override"

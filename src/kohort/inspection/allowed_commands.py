@@ -86,7 +86,8 @@ def jump_refusal(subject: Subject, step: int) -> str:
         return f"Rollout {rollout.metadata.name} has no step {step}: there are 1 to {count}"
     if is_outdated(subject):
         return approval_refusal(subject)
-    if step == rollout.status.current_step_index + 1:
+    current = rollout.status.current_step_index
+    if step == current + 1 or (step > current and overridable_analysis(rollout) is not None):
         return approval_refusal(subject)
     return ""
 

@@ -81,7 +81,7 @@ def _form(page: ActionPage, csrf: str) -> Html:
         tag("button", "Override" if overrides else page.verb.capitalize(), type="submit", class_=tone),
         method="post",
         action=workload_path(page.set.kind, page.set.namespace, page.set.name, "actions", page.verb),
-        class_="inline",
+        class_="inline with-field" if overrides else "inline",
     )
 
 

@@ -79,6 +79,8 @@ def _step(step: RailStep, page: ReleasePage, act: Collection[str]) -> Html:
     lines += [tag("p", code(one), class_="match") for one in step.matches]
     lines.append(tag("p", *_pause(step, page), class_="quiet-text"))
     jumps = "approve" in act and release is not None and release.step and step.place != "current"
+    if page.overridable and step.place == "next":
+        jumps = False  # Its analysis stops the release: only an override leads on.
     if jumps:
         lines.append(tag("p", tag("a", f"Go to step {step.number}…", href=_address(page, "approve", step.number))))
     return tag("li", *lines, class_=f"step {step.place}", aria_current="step" if step.place == "current" else None)
@@ -114,8 +116,10 @@ def _actions(page: ReleasePage, act: Collection[str]) -> Html | None:
     if "approve" in act:
         if release.waits_for_approval or release.pause_seconds is not None:
             links.append(tag("a", "Approve…", href=_address(page, "approve"), class_="button"))
-        links.append(tag("a", "Go to the last step…", href=_address(page, "approve", full="1"), class_="button plain"))
-        if page.overridable:
+        if not page.overridable:
+            href = _address(page, "approve", full="1")
+            links.append(tag("a", "Go to the last step…", href=href, class_="button plain"))
+        else:
             href = _address(page, "approve", override="1")
             links.append(tag("a", "Go on in spite of it…", href=href, class_="button plain"))
     if "retry" in act and page.set.stopped:
