@@ -36,7 +36,7 @@ VIEWS = {
     "resize-preview": "/dashboard/sets/inference/llama-70b/actions/resize?cpu=4&policy=InPlaceOrRecreate",
     "scale-form": "/dashboard/sets/inference/llama-70b/actions/scale",
     "fleet-empty": "/dashboard/?name=no-such-set",
-    "fleet-failing": "/dashboard/?state=Progressing&sort=state",
+    "fleet-failing": "/dashboard/?state=Failing&sort=state",
     "deployment": "/dashboard/deployments/inference/gateway",
     "deployment-release": "/dashboard/deployments/inference/gateway/release",
     "deployment-history": "/dashboard/deployments/inference/gateway/history",
