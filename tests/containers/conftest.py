@@ -1,3 +1,4 @@
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -6,19 +7,22 @@ from pathlib import Path
 import pytest
 from tests.containers.cluster import ContainerCluster, container_cluster
 from tests.containers.containerd import Containerd, image_archive, pause_archive
+from tests.containers.crio import Crio
+from tests.containers.runtime import RuntimeUnderTest
 from tools.container_packages import missing
 
 from kohort.node.runtimes.cri.leftover_sandboxes import end_sandboxes
 
+RUNTIMES: dict[str, type[RuntimeUnderTest]] = {"containerd": Containerd, "crio": Crio}
 SLEEP = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
 
 
 @pytest.fixture(scope="session")
-def containerd() -> Iterator[Containerd]:
+def runtime() -> Iterator[RuntimeUnderTest]:
     if reason := missing():
         pytest.skip(reason)
     directory = Path(tempfile.mkdtemp(prefix="kohort-"))  # paths of sockets must be short
-    runtime = Containerd(directory)
+    runtime = RUNTIMES[os.environ.get("KOHORT_TEST_RUNTIME") or "containerd"](directory)
     try:
         runtime.start()
         runtime.load(pause_archive())
@@ -29,21 +33,21 @@ def containerd() -> Iterator[Containerd]:
 
 
 @pytest.fixture(scope="session")
-def registry(containerd: Containerd) -> str:
-    return containerd.registry()
+def registry(runtime: RuntimeUnderTest) -> str:
+    return runtime.registry()
 
 
 @pytest.fixture(scope="session")
-def image(containerd: Containerd, registry: str) -> str:
+def image(runtime: RuntimeUnderTest, registry: str) -> str:
     """The name of an image of busybox that sleeps, in the registry."""
-    return containerd.push(registry, "test/busybox:1", image_archive("busybox:1", command=SLEEP, mark="one"))
+    return runtime.push(registry, "test/busybox:1", image_archive("busybox:1", command=SLEEP, mark="one"))
 
 
 @pytest.fixture
-async def cluster(containerd: Containerd, image: str, tmp_path: Path) -> AsyncIterator[ContainerCluster]:
+async def cluster(runtime: RuntimeUnderTest, image: str, tmp_path: Path) -> AsyncIterator[ContainerCluster]:
     """Without a node: tests start its agent."""
     directory = tmp_path / "node"
     directory.mkdir(mode=0o700)
-    async with container_cluster(containerd.socket, directory, image) as made:
+    async with container_cluster(runtime.socket, directory, image) as made:
         yield made
     await end_sandboxes(directory)

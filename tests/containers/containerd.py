@@ -1,66 +1,30 @@
-"""A containerd of our own for tests, with its own directories, and images from registries on loopback.
-
-Images are made here from Debian's static busybox; nothing is downloaded.
-"""
+"""containerd for tests, and images that are made here from Debian's static busybox: nothing is downloaded."""
 
 import contextlib
 import hashlib
 import io
 import json
 import shutil
-import socket
 import subprocess
 import tarfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-START_SECONDS = 60.0
-SANDBOX_IMAGE = "kohort.test/pause:1"
+from tests.containers.runtime import SANDBOX_IMAGE, RuntimeUnderTest
 
 
-class Containerd:
+class Containerd(RuntimeUnderTest):
+    name = "containerd"
+
     def __init__(self, directory: Path, *, snapshotter: str = "overlayfs") -> None:
-        self.directory = directory
-        self.socket = directory / "containerd.sock"
-        self.cni_bin, self.cni_conf = directory / "cni" / "bin", directory / "cni" / "conf"
+        super().__init__(directory)
         self._snapshotter = snapshotter
-        self._process: subprocess.Popen[bytes] | None = None
-        self._registries: list[subprocess.Popen[bytes]] = []
-
-    @property
-    def endpoint(self) -> str:
-        return f"unix://{self.socket}"
 
     def start(self) -> None:
-        for path in (self.cni_bin, self.cni_conf, self.directory / "certs.d"):
-            path.mkdir(parents=True, exist_ok=True)
+        (self.directory / "certs.d").mkdir(parents=True, exist_ok=True)
         config = self.directory / "config.toml"
         config.write_text(self._config())
-        words = ["containerd", "-c", str(config)]
-        log = (self.directory / "containerd.log").open("ab")
-        self._process = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        log.close()
-        self._until(self._answers, "containerd does not answer")
-
-    def kill(self) -> None:
-        """End the daemon as a crash would. Containers run on."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> None:
-        """End everything that was started here."""
-        if self._process is not None and self._process.poll() is None:
-            self._end_containers()
-            self._process.terminate()
-            self._process.wait(30)
-        for registry in self._registries:
-            registry.kill()
-            registry.wait()
-        for line in reversed(Path("/proc/mounts").read_text().splitlines()):
-            if line.split()[1].startswith(str(self.directory)):
-                subprocess.run(["umount", "-l", line.split()[1]], check=False)
+        self._start_daemon(["containerd", "-c", str(config)])
 
     def ctr(self, *words: str) -> str:
         return subprocess.run(
@@ -68,45 +32,17 @@ class Containerd:
         ).stdout
 
     def load(self, archive: bytes) -> None:
-        """Import an image that `docker save` could have written."""
         path = self.directory / "image.tar"
         path.write_bytes(archive)
         self.ctr("images", "import", "--snapshotter", self._snapshotter, str(path))
 
-    def registry(self, *, user: str = "", password: str = "") -> str:
-        """Serve a registry on loopback; its host and port."""
-        port = _free_port()
-        place = self.directory / f"registry-{port}"
-        place.mkdir()
-        auth = ""
-        if user:
-            passwords = subprocess.run(["htpasswd", "-Bbn", user, password], check=True, capture_output=True).stdout
-            (place / "htpasswd").write_bytes(passwords)
-            auth = f"auth:\n  htpasswd:\n    realm: test\n    path: {place}/htpasswd\n"
-        (place / "config.yml").write_text(
-            f"version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {place}/data\n  delete:\n    enabled: true\n"
-            f"http:\n  addr: 127.0.0.1:{port}\n{auth}"
-        )
-        log = (place / "log").open("ab")
-        words = ["docker-registry", "serve", str(place / "config.yml")]
-        self._registries.append(subprocess.Popen(words, stdout=log, stderr=log))
-        log.close()
-        hosts = self.directory / "certs.d" / f"127.0.0.1:{port}"
-        hosts.mkdir()
-        (hosts / "hosts.toml").write_text(f'server = "http://127.0.0.1:{port}"\n')
-        self._until(lambda: _listens(port), "the registry does not listen")
-        return f"127.0.0.1:{port}"
+    def container_ids(self) -> list[str]:
+        return self.ctr("containers", "ls", "-q").split()
 
-    def push(self, registry: str, name: str, archive: bytes, credentials: str = "") -> str:
-        """Put an image into a registry; its complete name. `credentials` are USER:PASSWORD."""
-        path = self.directory / "push.tar"
-        path.write_bytes(archive)
-        target = f"{registry}/{name}"
-        words = ["skopeo", "copy", "--quiet", "--insecure-policy", "--dest-tls-verify=false"]
-        if credentials:
-            words += ["--dest-creds", credentials]
-        subprocess.run([*words, f"docker-archive:{path}", f"docker://{target}"], check=True, capture_output=True)
-        return target
+    def _allow(self, registry: str) -> None:
+        hosts = self.directory / "certs.d" / registry
+        hosts.mkdir()
+        (hosts / "hosts.toml").write_text(f'server = "http://{registry}"\n')
 
     def _config(self) -> str:
         return f"""version = 2
@@ -128,9 +64,6 @@ state = "{self.directory}/state"
 """
 
     def _answers(self) -> bool:
-        assert self._process is not None
-        if self._process.poll() is not None:
-            raise RuntimeError(f"containerd has ended: {(self.directory / 'containerd.log').read_text()[-2000:]}")
         done = subprocess.run(["ctr", "-a", str(self.socket), "version"], check=False, capture_output=True)
         return done.returncode == 0
 
@@ -139,27 +72,6 @@ state = "{self.directory}/state"
             for id in self.ctr("tasks", "ls", "-q").split():
                 with contextlib.suppress(subprocess.CalledProcessError):
                     self.ctr("tasks", "rm", "-f", id)
-
-    def _until(self, happened: Callable[[], bool], problem: str) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while not happened():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{problem}: {(self.directory / 'containerd.log').read_text()[-2000:]}")
-            time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def _listens(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True
 
 
 # Images

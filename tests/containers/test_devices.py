@@ -1,4 +1,4 @@
-"""Devices of a plugin in containers of containerd: the container sees what the plugin said."""
+"""Devices of a plugin in containers of a runtime: the container sees what the plugin said."""
 
 import os
 import stat

@@ -1,23 +1,24 @@
-"""The how-to page about containers, followed with a real containerd, through `kohort up` and kubectl."""
+"""The how-to page about containers, followed with a real container runtime, through `kohort up` and kubectl."""
 
 from pathlib import Path
 
 import pytest
-from tests.containers.containerd import Containerd, image_archive
+from tests.containers.containerd import image_archive
+from tests.containers.runtime import RuntimeUnderTest
 from tests.docs.pages import ROOT, Sandbox, blocks, kubectl, script
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
 
 
-def test_the_page_about_containers(containerd: Containerd, tmp_path: Path) -> None:
-    containerd.load(image_archive("docker.io/library/busybox:1.36"))
+def test_the_page_about_containers(runtime: RuntimeUnderTest, tmp_path: Path) -> None:
+    runtime.load(image_archive("docker.io/library/busybox:1.36"))
     sandbox = Sandbox(tmp_path, kubectl())
-    sandbox.environment["KOHORT_UP_RUNTIME_ENDPOINT"] = containerd.endpoint
+    sandbox.environment["KOHORT_UP_RUNTIME_ENDPOINT"] = runtime.endpoint
     try:
         done = sandbox.run(script(blocks(ROOT / "docs" / "how-to" / "containers.md")))
     finally:
         sandbox.close()
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert "containers run in containerd" in done.stderr
+    assert f"containers run in {runtime.name} " in done.stderr
     for words in ("started\n", "/bin/busybox\n", "stopped (pid"):
         assert words in done.stdout

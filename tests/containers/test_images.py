@@ -5,7 +5,8 @@ import json
 
 import pytest
 from tests.containers.cluster import ContainerCluster, is_ready, state_of, status_of
-from tests.containers.containerd import Containerd, image_archive
+from tests.containers.containerd import image_archive
+from tests.containers.runtime import RuntimeUnderTest
 
 from kohort.kube.resources import SECRETS
 from kohort.objects.json_types import JsonObject
@@ -20,10 +21,10 @@ def waiting(pod: JsonObject) -> JsonObject:
 
 
 async def test_the_policy_says_whether_the_registry_is_asked(
-    cluster: ContainerCluster, containerd: Containerd, registry: str
+    cluster: ContainerCluster, runtime: RuntimeUnderTest, registry: str
 ) -> None:
     def push(mark: str) -> str:
-        return containerd.push(registry, "test/moves:stable", image_archive("x:1", command=SLEEP, mark=mark))
+        return runtime.push(registry, "test/moves:stable", image_archive("x:1", command=SLEEP, mark=mark))
 
     image = push("old")
     async with cluster.node():
@@ -61,7 +62,7 @@ async def test_a_name_that_names_no_image(cluster: ContainerCluster) -> None:
 
 
 async def test_a_missing_image_is_tried_again_with_growing_pauses_and_found_later(
-    cluster: ContainerCluster, containerd: Containerd, registry: str
+    cluster: ContainerCluster, runtime: RuntimeUnderTest, registry: str
 ) -> None:
     async with cluster.node():
         await cluster.create("a", {"image": f"{registry}/test/later:1"})
@@ -69,7 +70,7 @@ async def test_a_missing_image_is_tried_again_with_growing_pauses_and_found_late
         assert "not found" in waiting(pod)["message"]
         pod = await cluster.until("a", lambda pod: waiting(pod).get("reason") == "ImagePullBackOff")
         assert waiting(pod)["message"].startswith(f'Back-off pulling image "{registry}/test/later:1": ErrImagePull: ')
-        containerd.push(registry, "test/later:1", image_archive("x:1", command=SLEEP))
+        runtime.push(registry, "test/later:1", image_archive("x:1", command=SLEEP))
         await cluster.until("a", is_ready)
 
 
@@ -96,11 +97,11 @@ async def secret(cluster: ContainerCluster, name: str, registry: str, credential
 
 
 async def test_credentials(
-    cluster: ContainerCluster, containerd: Containerd, capfd: pytest.CaptureFixture[str]
+    cluster: ContainerCluster, runtime: RuntimeUnderTest, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    private = containerd.registry(user="reader", password="pass-word-17")
+    private = runtime.registry(user="reader", password="pass-word-17")
     archive = image_archive("x:1", command=SLEEP)
-    image = containerd.push(private, "team/app:1", archive, "reader:pass-word-17")
+    image = runtime.push(private, "team/app:1", archive, "reader:pass-word-17")
     async with cluster.node():
         wrong = await secret(cluster, "wrong", private, "reader:wrong-word-23")
         right = await secret(cluster, "right", f"{private}/team", "reader:pass-word-17")
@@ -118,10 +119,10 @@ async def test_credentials(
         assert word not in logged.err + logged.out + said, "credentials were published"
 
 
-async def test_credentials_of_the_node(cluster: ContainerCluster, containerd: Containerd) -> None:
-    private = containerd.registry(user="node", password="secret")
-    image = containerd.push(private, "app:1", image_archive("x:1", command=SLEEP), "node:secret")
-    file = containerd.directory / "credentials.json"
+async def test_credentials_of_the_node(cluster: ContainerCluster, runtime: RuntimeUnderTest) -> None:
+    private = runtime.registry(user="node", password="secret")
+    image = runtime.push(private, "app:1", image_archive("x:1", command=SLEEP), "node:secret")
+    file = runtime.directory / "credentials.json"
     file.write_text(json.dumps({"auths": {private: {"username": "node", "password": "secret"}}}))
     async with cluster.node(credentials=file):
         await cluster.run("a", {"image": image})

@@ -1,4 +1,4 @@
-"""Networks of pods in containerd: the CNI plugin, addresses, services' names, host network."""
+"""Networks of pods in a container runtime: the CNI plugin, addresses, services' names, host network."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.containers.cluster import ContainerCluster, is_ready
-from tests.containers.containerd import Containerd
+from tests.containers.runtime import RuntimeUnderTest
 
 from kohort.node.runtimes.cri import cni
 
@@ -52,10 +52,10 @@ async def test_two_pods_listen_on_the_same_port(cluster: ContainerCluster) -> No
 
 
 async def test_a_network_that_cannot_be_made_is_tried_again_and_leaves_no_sandbox(
-    cluster: ContainerCluster, containerd: Containerd
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
 ) -> None:
     async with cluster.node() as agent:
-        plugin = containerd.cni_bin / cni.PLUGIN
+        plugin = runtime.cni_bin / cni.PLUGIN
         works = plugin.read_text()
         failing = """#!/bin/sh
 [ $CNI_COMMAND = ADD ] || exit 0
@@ -65,7 +65,7 @@ exit 1
         plugin.write_text(failing)
         await cluster.create("a")
         assert "no network today" in await cluster.until_event("a", "FailedCreatePodSandBox")
-        assert containerd.ctr("containers", "ls", "-q") == ""
+        assert runtime.container_ids() == []
         plugin.write_text(works)
         record = agent.pods.find("default", "a")
         assert record is not None
@@ -73,43 +73,45 @@ exit 1
         await cluster.until("a", is_ready)
 
 
-def call_plugin(containerd: Containerd, command: str, **variables: str) -> tuple[int, dict[str, object]]:
+def call_plugin(runtime: RuntimeUnderTest, command: str, **variables: str) -> tuple[int, dict[str, object]]:
     environment = {"CNI_COMMAND": command, "CNI_IFNAME": "eth0", "CNI_CONTAINERID": "x", **variables}
     config = json.dumps({"cniVersion": "0.4.0", "name": "kohort", "type": "kohort"})
-    plugin = str(containerd.cni_bin / cni.PLUGIN)
+    plugin = str(runtime.cni_bin / cni.PLUGIN)
     done = subprocess.run([plugin], input=config, env=environment, capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout or "{}")
 
 
 async def test_networks_of_unknown_pods_can_be_removed_any_number_of_times(
-    cluster: ContainerCluster, containerd: Containerd
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
 ) -> None:
     async with cluster.node():
         for namespace in ("", "/no/such/namespace", "/proc/self/ns/net"):
             for _ in range(2):
                 arguments = {"CNI_ARGS": "IgnoreUnknown=1;K8S_POD_UID=unknown", "CNI_NETNS": namespace}
-                assert await asyncio.to_thread(call_plugin, containerd, "DEL", **arguments) == (0, {})
-        code, answer = await asyncio.to_thread(call_plugin, containerd, "VERSION")
+                assert await asyncio.to_thread(call_plugin, runtime, "DEL", **arguments) == (0, {})
+        code, answer = await asyncio.to_thread(call_plugin, runtime, "VERSION")
         assert code == 0 and "0.4.0" in str(answer["supportedVersions"])
         code, answer = await asyncio.to_thread(
-            call_plugin, containerd, "ADD", CNI_ARGS="K8S_POD_UID=unknown", CNI_NETNS="/no/such/namespace"
+            call_plugin, runtime, "ADD", CNI_ARGS="K8S_POD_UID=unknown", CNI_NETNS="/no/such/namespace"
         )
         assert code == 1 and "/no/such/namespace" in str(answer["msg"])
 
 
-async def test_without_an_agent_the_plugin_asks_to_try_later(cluster: ContainerCluster, containerd: Containerd) -> None:
+async def test_without_an_agent_the_plugin_asks_to_try_later(
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
+) -> None:
     async with cluster.node():
         pass
-    code, answer = await asyncio.to_thread(call_plugin, containerd, "DEL", CNI_ARGS="K8S_POD_UID=u")
+    code, answer = await asyncio.to_thread(call_plugin, runtime, "DEL", CNI_ARGS="K8S_POD_UID=u")
     assert (code, answer["code"]) == (1, cni.TRY_LATER)
 
 
 async def test_a_network_of_others_is_left_alone(
-    cluster: ContainerCluster, containerd: Containerd, tmp_path: Path
+    cluster: ContainerCluster, runtime: RuntimeUnderTest, tmp_path: Path
 ) -> None:
     """The runtime has another network: pods use that of the machine."""
-    other = containerd.cni_conf / "00-other.conflist"
+    other = runtime.cni_conf / "00-other.conflist"
     other.write_text('{"cniVersion": "0.4.0", "name": "other", "plugins": [{"type": "ptp"}]}')
     try:
         async with cluster.node():

@@ -1,14 +1,19 @@
-"""Pods in containerd: images, commands, logs, exit codes, exec, restarts."""
+"""Pods in a container runtime: images, commands, logs, exit codes, exec, restarts."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
-from tests.containers.cluster import ContainerCluster, state_of, status_of
-from tests.containers.containerd import SANDBOX_IMAGE, Containerd, image_archive
+from tests.containers.cluster import ContainerCluster, is_ready, state_of, status_of
+from tests.containers.containerd import image_archive
+from tests.containers.runtime import SANDBOX_IMAGE, RuntimeUnderTest
 
 from kohort.kube.resources import RUNTIME_CLASSES
 from kohort.node import stale_state_cleanup
+from kohort.node.runtimes.cri import image_removal
+from kohort.node.runtimes.cri import messages as cri
+from kohort.node.runtimes.cri.client import CriClient
+from kohort.node.runtimes.cri.discovery import examine
 from kohort.node.runtimes.interface import STDIN, STDOUT
 from kohort.objects.json_types import JsonObject
 
@@ -16,23 +21,23 @@ pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
 
 
 async def test_a_pod_runs_from_an_image_of_a_registry_and_leaves_nothing(
-    cluster: ContainerCluster, containerd: Containerd
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
 ) -> None:
     async with cluster.node():
         pod = await cluster.run("a", {"command": ["sh", "-c", "echo hello; sleep 1000"]})
         found = status_of(pod)
-        assert found["containerID"].startswith("containerd://")
+        assert found["containerID"].startswith(f"{runtime.name}://")
         assert found["imageID"].startswith(cluster.image.partition(":1")[0]) and "@sha256:" in found["imageID"]
         assert await cluster.until_logged("a", "hello") == "hello\n"
         assert await cluster.shell("a", "cat /mark; hostname") == "onea\n"
         reasons = [reason for reason, _ in await cluster.events("a")]
         assert reasons[-2:] == ["Created", "Started"]
         await cluster.delete("a")
-    assert containerd.ctr("containers", "ls", "-q") == ""
+    assert runtime.container_ids() == []
 
 
 async def test_command_and_arguments_replace_those_of_the_image(
-    cluster: ContainerCluster, containerd: Containerd, registry: str
+    cluster: ContainerCluster, runtime: RuntimeUnderTest, registry: str
 ) -> None:
     archive = image_archive(
         "x:1",
@@ -41,7 +46,7 @@ async def test_command_and_arguments_replace_those_of_the_image(
         env=["PATH=/bin", "FROM_IMAGE=yes", "BOTH=image"],
         directory="/data",
     )
-    image = containerd.push(registry, "test/entry:1", archive)
+    image = runtime.push(registry, "test/entry:1", archive)
     cases: dict[str, tuple[dict[str, object], str]] = {
         "neither": ({}, "entry default\n"),
         "args": ({"args": ["own"]}, "entry own\n"),
@@ -152,7 +157,7 @@ async def test_a_client_attaches_to_the_streams_of_a_container(cluster: Containe
 
 
 async def test_a_killed_agent_leaves_pods_that_can_be_ended_without_one(
-    cluster: ContainerCluster, containerd: Containerd, tmp_path: Path
+    cluster: ContainerCluster, runtime: RuntimeUnderTest, tmp_path: Path
 ) -> None:
     """What `kohort down` does."""
     async with cluster.node(stop_pods=False):
@@ -160,44 +165,59 @@ async def test_a_killed_agent_leaves_pods_that_can_be_ended_without_one(
         await cluster.create("b", {"command": ["true"]}, restartPolicy="Never")
         await cluster.until("b", lambda pod: pod["status"].get("phase") == "Succeeded")
     assert await stale_state_cleanup.end(tmp_path / "node") == 1
-    assert containerd.ctr("containers", "ls", "-q") == ""
+    assert runtime.container_ids() == []
+
+
+async def image_names(client: CriClient) -> set[str]:
+    images = (await client.call(cri.LIST_IMAGES, cri.ListImagesRequest())).images
+    return {name for each in images for name in each.repo_tags}
 
 
 async def test_unused_images_are_removed_and_used_ones_kept(
-    cluster: ContainerCluster, containerd: Containerd, registry: str, monkeypatch: pytest.MonkeyPatch
+    cluster: ContainerCluster, runtime: RuntimeUnderTest, registry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kohort.node.runtimes.cri import image_removal
-    from kohort.node.runtimes.cri.client import CriClient
-
-    name = containerd.push(registry, "test/unused:1", image_archive("x:1", command=["true"], mark="unused"))
+    name = runtime.push(registry, "test/unused:1", image_archive("x:1", command=["true"], mark="unused"))
     async with cluster.node():
         await cluster.run("a")
         await cluster.create("b", {"image": name}, restartPolicy="Never")
         await cluster.until("b", lambda pod: pod["status"].get("phase") == "Succeeded")
         await cluster.delete("b")
-        client = CriClient(containerd.socket)
+        client = CriClient(runtime.socket)
         removal = image_removal.ImageRemoval(client)
         assert await removal.remove_unused() == [], "the disk is not full, or they are too young"
         monkeypatch.setattr(image_removal, "excess_bytes", lambda capacity, available: capacity)
         monkeypatch.setattr(image_removal, "LEAST_AGE", 0.0)
+        before = await image_names(client)
         assert await removal.remove_unused() != []
+        images = await image_names(client)
         await client.close()
-        images = containerd.ctr("images", "ls", "-q")
-        assert name not in images and cluster.image in images and SANDBOX_IMAGE in images
+        assert name in before and name not in images and cluster.image in images
+        assert (SANDBOX_IMAGE in images) == (SANDBOX_IMAGE in before)
         assert await cluster.shell("a", "cat /mark") == "one"
 
 
-async def test_fields_that_the_runtime_does_not_have_are_refused(cluster: ContainerCluster) -> None:
-    """containerd 1.6 cannot leave out groups of the image; the node makes no user namespaces and no image volumes."""
+async def test_groups_of_the_image_are_left_out_or_refused(
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
+) -> None:
+    """containerd before 2.0 cannot leave them out."""
+    exactly = {"supplementalGroupsPolicy": "Strict", "supplementalGroups": [99], "runAsUser": 1234, "runAsGroup": 77}
     async with cluster.node():
-        await cluster.create("groups", securityContext={"supplementalGroupsPolicy": "Strict"})
-        pod = await cluster.until("groups", lambda pod: pod["status"].get("phase") == "Failed")
-        assert pod["status"]["reason"] == "SupplementalGroupsPolicyNotSupported"
+        await cluster.create("groups", securityContext=exactly)
+        pod = await cluster.until("groups", lambda pod: is_ready(pod) or pod["status"].get("phase") == "Failed")
+        if (await examine(runtime.socket)).gives_exact_groups:
+            assert (await cluster.shell("groups", "id -G")).split() == ["77", "99"]
+        else:
+            assert pod["status"]["reason"] == "SupplementalGroupsPolicyNotSupported"
+        await cluster.delete("groups")
+
+
+async def test_fields_that_the_node_does_not_have_are_refused(cluster: ContainerCluster) -> None:
+    async with cluster.node():
         await cluster.create("users", hostUsers=False)
         assert "can't set `spec.hostUsers: false`" in await cluster.until_event("users", "FailedCreatePodSandBox")
         await cluster.create("files", volumes=[{"name": "v", "image": {"reference": cluster.image}}])
         assert "volumes of type image are not supported" in await cluster.until_event("files", "FailedMount")
-        for name in ("groups", "users", "files"):
+        for name in ("users", "files"):
             await cluster.delete(name)
 
 

@@ -1,14 +1,19 @@
 """Agents and runtimes that are killed, sandboxes that end, pods that others have made."""
 
 import asyncio
+import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from tests.containers.cluster import ContainerCluster, state_of, status_of
-from tests.containers.containerd import Containerd
+from tests.containers.runtime import RuntimeUnderTest
 
 from kohort.kube.resources import PODS
+from kohort.node.runtimes.cri import messages as cri
+from kohort.node.runtimes.cri.client import CriClient
+from kohort.node.runtimes.cri.configuration import POD_UID
 from kohort.node.runtimes.cri.discovery import CannotUseRuntime, examine
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
@@ -34,7 +39,7 @@ async def test_an_agent_takes_over_what_its_predecessor_has_started(cluster: Con
 
 
 async def test_pods_that_were_deleted_without_an_agent_are_removed(
-    cluster: ContainerCluster, containerd: Containerd
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
 ) -> None:
     async with cluster.node(stop_pods=False):
         await cluster.run("a")
@@ -42,12 +47,12 @@ async def test_pods_that_were_deleted_without_an_agent_are_removed(
     async with cluster.node():
 
         async def nothing_is_left() -> bool:
-            return containerd.ctr("containers", "ls", "-q") == ""
+            return runtime.container_ids() == []
 
         await cluster.until_true(nothing_is_left)
 
 
-async def test_the_runtime_is_killed_and_nothing_restarts(cluster: ContainerCluster, containerd: Containerd) -> None:
+async def test_the_runtime_is_killed_and_nothing_restarts(cluster: ContainerCluster, runtime: RuntimeUnderTest) -> None:
     async def not_ready() -> bool:
         return not await cluster.node_is_ready()
 
@@ -55,12 +60,12 @@ async def test_the_runtime_is_killed_and_nothing_restarts(cluster: ContainerClus
         before = await cluster.run("a", {"command": COUNT})
         await cluster.create("b", {"command": ["sh", "-c", "sleep 3; exit 6"]}, restartPolicy="Never")
         await cluster.until("b", lambda pod: "running" in state_of(pod))
-        containerd.kill()
+        runtime.kill()
         try:
             await cluster.until_true(not_ready)
             await asyncio.sleep(3)  # "b" ends meanwhile
         finally:
-            containerd.start()
+            runtime.start()
         pod = await cluster.until("b", lambda pod: pod["status"].get("phase") == "Failed")
         code = state_of(pod)["terminated"]["exitCode"]
         assert code in (6, 255), "255 is what containerd says of an end that it has missed, at times"
@@ -73,7 +78,7 @@ async def test_the_runtime_is_killed_and_nothing_restarts(cluster: ContainerClus
 
 
 async def test_a_pod_whose_sandbox_ends_starts_again_with_its_init_containers(
-    cluster: ContainerCluster, containerd: Containerd
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
 ) -> None:
     mounts = [{"name": "v", "mountPath": "/data"}]
     init = {
@@ -86,7 +91,7 @@ async def test_a_pod_whose_sandbox_ends_starts_again_with_its_init_containers(
         before = await cluster.run(
             "a", {"volumeMounts": mounts}, initContainers=[init], volumes=[{"name": "v", "emptyDir": {}}]
         )
-        os.kill(sandbox_pid(containerd, status_of(before)["containerID"]), signal.SIGKILL)
+        await end_sandbox(runtime.socket, before["metadata"]["uid"])
         await cluster.until_event("a", "SandboxChanged")
         after = await cluster.until(
             "a", lambda pod: status_of(pod).get("restartCount") == 1 and status_of(pod).get("ready", False)
@@ -95,21 +100,23 @@ async def test_a_pod_whose_sandbox_ends_starts_again_with_its_init_containers(
         assert await cluster.shell("a", "cat /data/inits") == "x\nx\n"
 
 
-def sandbox_pid(containerd: Containerd, container_id: str) -> int:
-    """The process of the only sandbox."""
-    own = container_id.removeprefix("containerd://")
-    for line in containerd.ctr("tasks", "ls").splitlines()[1:]:
-        id, pid, _ = line.split()
-        if id != own:
-            return int(pid)
-    raise AssertionError("there is no sandbox")
+async def end_sandbox(socket: Path, uid: str) -> None:
+    """By the end of its process or, where the runtime runs none for it, by a call as `crictl stopp` makes it."""
+    client = CriClient(socket)
+    try:
+        labels = cri.PodSandboxFilter(label_selector={POD_UID: uid})
+        (found,) = (await client.call(cri.LIST_POD_SANDBOX, cri.ListPodSandboxRequest(labels))).items
+        status = await client.call(cri.POD_SANDBOX_STATUS, cri.PodSandboxStatusRequest(found.id, True))
+        if pid := json.loads(status.info["info"]).get("pid"):
+            os.kill(pid, signal.SIGKILL)
+        else:
+            await client.call(cri.STOP_POD_SANDBOX, cri.StopPodSandboxRequest(found.id))
+    finally:
+        await client.close()
 
 
-async def test_a_runtime_with_pods_of_others_is_refused(cluster: ContainerCluster, containerd: Containerd) -> None:
-    from kohort.node.runtimes.cri import messages as cri
-    from kohort.node.runtimes.cri.client import CriClient
-
-    client = CriClient(containerd.socket)
+async def test_a_runtime_with_pods_of_others_is_refused(cluster: ContainerCluster, runtime: RuntimeUnderTest) -> None:
+    client = CriClient(runtime.socket)
     labels = {"io.kubernetes.pod.uid": "u", "io.kubernetes.pod.name": "p", "io.kubernetes.pod.namespace": "kube-system"}
     options = cri.LinuxSandboxSecurityContext(cri.NamespaceOption(cri.NamespaceMode.NODE, cri.NamespaceMode.CONTAINER))
     config = cri.PodSandboxConfig(
@@ -118,8 +125,8 @@ async def test_a_runtime_with_pods_of_others_is_refused(cluster: ContainerCluste
     id = (await client.call(cri.RUN_POD_SANDBOX, cri.RunPodSandboxRequest(config))).pod_sandbox_id
     try:
         with pytest.raises(CannotUseRuntime, match="kube-system/p"):
-            await examine(containerd.socket)
-        assert (await examine(containerd.socket, share=True)).name == "containerd"
+            await examine(runtime.socket)
+        assert (await examine(runtime.socket, share=True)).name == runtime.name
     finally:
         await client.call(cri.STOP_POD_SANDBOX, cri.StopPodSandboxRequest(id))
         await client.call(cri.REMOVE_POD_SANDBOX, cri.RemovePodSandboxRequest(id))
