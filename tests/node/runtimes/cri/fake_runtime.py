@@ -6,7 +6,8 @@ their effect; the latter is a lost answer.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
@@ -42,6 +43,7 @@ class FakeSandbox(msgspec.Struct):
 class FakeRuntime:
     def __init__(self, socket: Path, *, events: bool = False) -> None:
         self.socket = socket
+        self.name = "fake"
         self.sandboxes: dict[str, FakeSandbox] = {}
         self.containers: dict[str, FakeContainer] = {}
         self.images: dict[str, cri.Image] = {}
@@ -63,6 +65,11 @@ class FakeRuntime:
             cri.RuntimeCondition("NetworkReady", True),
         )
         self.info: dict[str, str] = {}
+        self.container_info = '{"pid": 7}'
+        self.image_id = ""
+        self.events_are_off = False
+        """Streams of events end at once, without an error."""
+        self.event_streams = 0
         self.pull_times: dict[str, float] = {}
         """Of single images."""
         self.refused: set[str] = set()
@@ -138,7 +145,7 @@ class FakeRuntime:
     # Handlers
 
     async def _version(self, request: cri.VersionRequest) -> cri.VersionResponse:
-        return cri.VersionResponse("0.1.0", "fake", "1.0", "v1")
+        return cri.VersionResponse("0.1.0", self.name, "1.0", "v1")
 
     async def _status(self, request: cri.StatusRequest) -> cri.StatusResponse:
         return cri.StatusResponse(cri.RuntimeStatus(self.conditions), self.info if request.verbose else {})
@@ -248,9 +255,10 @@ class FakeRuntime:
                 each.exit_code,
                 reason=each.reason,
                 image_ref="registry/image@sha256:1",
+                image_id=self.image_id,
                 message=self.cannot_run.get(each.config.command[0], "") if each.config.command else "",
             ),
-            {"info": '{"pid": 7}'},
+            {"info": self.container_info},
         )
 
     async def _update_container(self, request: cri.UpdateContainerResourcesRequest) -> cri.Empty:
@@ -288,6 +296,9 @@ class FakeRuntime:
         return cri.ImageFsInfoResponse()
 
     async def _container_events(self, request: cri.GetEventsRequest) -> Events:
+        self.event_streams += 1
+        if self.events_are_off:
+            return
         happened = asyncio.Event()
         self._told.append(happened)
         try:
@@ -302,3 +313,29 @@ class FakeRuntime:
         if (found := self.containers.get(id)) is None:
             raise RpcError(Code.NOT_FOUND, f"container {id} does not exist")
         return found
+
+
+@contextlib.asynccontextmanager
+async def beside_http(socket: Path, grpc: Path, answer: str) -> AsyncIterator[None]:
+    """As CRI-O does: one socket for HTTP, which gives one answer, and for the calls of the interface."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begin = await reader.readexactly(3)
+        if begin == b"GET":
+            writer.write(answer.encode())
+            writer.close()
+            return
+        inner_reader, inner_writer = await asyncio.open_unix_connection(str(grpc))
+        inner_writer.write(begin)
+        await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer))
+
+    server = await asyncio.start_unix_server(accepted, str(socket))
+    try:
+        yield
+    finally:
+        server.close()

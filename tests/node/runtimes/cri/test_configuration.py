@@ -174,7 +174,12 @@ def test_agents_with_the_same_node_name_are_told_apart(tmp_path: Path) -> None:
 
 def test_what_a_runtime_says_beyond_the_interface_may_be_absent_or_nonsense() -> None:
     assert runtime_info({"info": '{"pid": 7, "config": {"tty": true}}'}).pid == 7
-    assert runtime_info({"info": '{"pid": 7, "config": {"tty": true}}'}).config.tty
+    assert runtime_info({"info": '{"pid": 7, "config": {"tty": true}}'}).tty
+    assert runtime_info({"info": '{"config": {"stdin": true}}'}).stdin
     for text in ("", "[]", '{"pid": "x"}', "{"):
         assert runtime_info({"info": text}).pid == 0
     assert runtime_info({}).pid == 0
+    spec = """{"process": {"terminal": true}, "annotations": {"io.kubernetes.cri-o.Stdin": "true"},
+        "linux": {"cgroupsPath": "/kohort/podu1/crio-1f0c"}}"""
+    crio = runtime_info({"info": f'{{"pid": 9, "runtimeSpec": {spec}}}'})
+    assert (crio.pid, crio.stdin, crio.tty, crio.cgroup_name) == (9, True, True, "crio-1f0c")

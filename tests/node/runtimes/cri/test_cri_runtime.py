@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.node.runtimes.cri.fake_runtime import FakeRuntime
+from tests.node.runtimes.cri.fake_runtime import FakeRuntime, beside_http
 
 from kohort.kube.errors import ApiError
 from kohort.node.grpc.status import Code, RpcError
@@ -124,6 +124,60 @@ def test_ends_are_reported_once_with_or_without_events(tmp_path: Path, events: b
         assert [(each.exit_code, each.oom_killed) for each in seen] == [(0, False), (7, False), (3, True)]
 
     run(program, tmp_path, events=events)
+
+
+def test_a_runtime_whose_events_are_turned_off_is_asked_every_second(tmp_path: Path) -> None:
+    """CRI-O ends the stream at once, without an error."""
+
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        fake.events_are_off = True
+        await fake.stop()
+        await fake.start()
+        await asyncio.sleep(60)
+        seen = ends(runtime)
+        await runtime.prepare_pod(spec(tmp_path))
+        fake.event_streams = 0
+        for number in range(20):
+            await runtime.start(launch(tmp_path, f"u1_c{number}_0"))
+            await asyncio.sleep(1.7)
+            begun = asyncio.get_running_loop().time()
+            fake.end(f"c{number}", 7)
+            while len(seen) <= number:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert asyncio.get_running_loop().time() - begun < 1.5
+        assert fake.event_streams <= 6, "it is tried again every ten seconds"
+        fake.events_are_off = False
+        await asyncio.sleep(15)
+        streams = fake.event_streams
+        await asyncio.sleep(60)
+        assert fake.event_streams == streams, "events are turned on: the stream stays open"
+
+    run(program, tmp_path, events=True)
+
+
+def test_a_container_as_crio_describes_it(tmp_path: Path) -> None:
+    """The id of its image is not what a registry knows, and its cgroup is not named by its id alone."""
+
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        fake.image_id = "1f0c"
+        cgroup = '{"cgroupsPath": "/kohort/podu1/crio-container2"}'
+        fake.container_info = f'{{"pid": 7, "runtimeSpec": {{"linux": {cgroup}}}}}'
+        await runtime.prepare_pod(spec(tmp_path))
+        instance = await runtime.start(launch(tmp_path))
+        assert instance.image_id == "registry/image@sha256:1"
+        assert runtime.cgroup_name("u1", "c") == "crio-container2"
+
+    run(program, tmp_path)
+
+
+def test_a_name_that_crio_holds_is_taken_over(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        await runtime.prepare_pod(spec(tmp_path))
+        detail = "error reserving ctr name k8s_c_web_default_u1_0 for id 1f0c: name is reserved"
+        fake.broken["CreateContainer"] = RpcError(Code.UNKNOWN, detail)
+        assert (await runtime.start(launch(tmp_path))).running
+
+    run(program, tmp_path)
 
 
 def test_a_container_that_is_gone_is_lost(tmp_path: Path) -> None:
@@ -565,6 +619,52 @@ def test_where_the_runtime_looks_for_plugins(tmp_path: Path, config: str, binari
         fake.info = {"config": f'{{"containerd": {{"defaultRuntimeName": "r", "runtimes": {runtimes}}}}}'}
         with pytest.raises(CannotUseRuntime, match="SystemdCgroup = false"):
             await examine(tmp_path / "s")
+        await fake.stop()
+
+    virtual_time.run(main())
+
+
+CRIO = """[crio.runtime]
+cgroup_manager = "{manager}"
+[crio.network]
+network_dir = "/c"
+plugin_dirs = ["/b1", "/b2"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "binaries", "configurations"),
+    [
+        ("HTTP/1.0 200 OK\r\nContent-Type: application/toml\r\n\r\n" + CRIO.format(manager="cgroupfs"), "/b1", "/c"),
+        ("HTTP/1.0 404 Not Found\r\n\r\nnothing here", "/opt/cni/bin", "/etc/cni/net.d"),
+        ("HTTP/1.0 200 OK\r\n\r\nnot = [toml", "/opt/cni/bin", "/etc/cni/net.d"),
+        ("", "/opt/cni/bin", "/etc/cni/net.d"),
+    ],
+)
+def test_crio_is_asked_for_its_settings(tmp_path: Path, answer: str, binaries: str, configurations: str) -> None:
+    async def main() -> None:
+        fake = FakeRuntime(tmp_path / "grpc")
+        fake.name, fake.info = "cri-o", {"config": '{"sandboxImage": "pause:1", "crio": {"CgroupManagerName": "x"}}'}
+        await fake.start()
+        async with beside_http(tmp_path / "s", fake.socket, answer):
+            facts = await examine(tmp_path / "s")
+        assert (str(facts.cni_binaries), str(facts.cni_configurations)) == (binaries, configurations)
+        await fake.stop()
+
+    virtual_time.run(main())
+
+
+def test_crio_that_leaves_cgroups_to_systemd_is_refused(tmp_path: Path) -> None:
+    """Versions before 1.28 do not have the call that reports it."""
+
+    async def main() -> None:
+        fake = FakeRuntime(tmp_path / "grpc")
+        fake.name = "cri-o"
+        await fake.start()
+        answer = "HTTP/1.0 200 OK\r\n\r\n" + CRIO.format(manager="systemd")
+        async with beside_http(tmp_path / "s", fake.socket, answer):
+            with pytest.raises(CannotUseRuntime, match="cgroup_manager = cgroupfs"):
+                await examine(tmp_path / "s")
         await fake.stop()
 
     virtual_time.run(main())

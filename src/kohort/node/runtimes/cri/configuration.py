@@ -35,6 +35,8 @@ POD_UID: Final = "io.kubernetes.pod.uid"
 CONTAINER_NAME: Final = "io.kubernetes.container.name"
 RESTART_COUNT: Final = "io.kubernetes.container.restartCount"
 TERMINATION_PATH: Final = "io.kubernetes.container.terminationMessagePath"
+CRIO_STDIN: Final = "io.kubernetes.cri-o.Stdin"
+"""An annotation that CRI-O adds."""
 LONGEST_HOSTNAME: Final = 64
 
 MASKED_PATHS: Final = (
@@ -142,15 +144,45 @@ def container_key(labels: Mapping[str, str], annotations: Mapping[str, str]) -> 
     return ContainerKey(uid, name, int(count)) if uid and name and count.isdecimal() else None
 
 
+class _Process(msgspec.Struct, frozen=True):
+    terminal: bool = False
+
+
+class _Linux(msgspec.Struct, frozen=True):
+    cgroup: str = msgspec.field(default="", name="cgroupsPath")
+
+
+class _OciSpec(msgspec.Struct, frozen=True):
+    process: _Process = _Process()
+    linux: _Linux = _Linux()
+    annotations: dict[str, str] = {}
+
+
+class _OwnConfig(msgspec.Struct, frozen=True):
+    stdin: bool = False
+    tty: bool = False
+
+
 class RuntimeInfo(msgspec.Struct, frozen=True):
     """What the verbose status of a container says beyond the interface, where the runtime says it."""
 
-    class Config(msgspec.Struct, frozen=True):
-        stdin: bool = False
-        tty: bool = False
-
     pid: int = 0
-    config: Config = Config()
+    config: _OwnConfig = _OwnConfig()
+    """Only of containerd."""
+    oci: _OciSpec = msgspec.field(default=_OciSpec(), name="runtimeSpec")
+
+    @property
+    def stdin(self) -> bool:
+        return self.config.stdin or self.oci.annotations.get(CRIO_STDIN) == "true"
+
+    @property
+    def tty(self) -> bool:
+        return self.config.tty or self.oci.process.terminal
+
+    @property
+    def cgroup_name(self) -> str:
+        """The directory below that of the pod; runtimes differ in how they name it."""
+        return self.oci.linux.cgroup.rpartition("/")[2]
 
 
 def runtime_info(info: Mapping[str, str]) -> RuntimeInfo:

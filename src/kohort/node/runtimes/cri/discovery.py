@@ -17,6 +17,7 @@ from typing import Final, Literal
 import msgspec
 
 from kohort.node.grpc.status import Code, RpcError
+from kohort.node.runtimes.cri import crio_settings
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient, Unsupported
 from kohort.node.runtimes.cri.configuration import NODE_LABEL, POD_NAME, POD_NAMESPACE, POD_UID
@@ -127,6 +128,8 @@ async def examine(socket: Path, *, share: bool = False) -> RuntimeFacts:
             raise CannotUseRuntime(f"the runtime at {socket} speaks CRI version {found}; {API_VERSION} is needed")
         status = await client.call(cri.STATUS, cri.StatusRequest(True), timeout=SECONDS)
         config = _config(status.info)
+        if version.runtime_name == crio_settings.NAME:
+            config = _config_of_crio(await crio_settings.read(socket))
         await _check_driver(client, socket, config)
         if not share:
             await _check_alone(client, socket)
@@ -208,16 +211,17 @@ class _Containerd(msgspec.Struct, frozen=True):
 
 
 class _Config(msgspec.Struct, frozen=True):
-    """The part of containerd's configuration that it shows in its verbose status."""
+    """The part of containerd's configuration that it shows in its verbose status; that of CRI-O is put into it."""
 
     cni: _Cni = _Cni()
     containerd: _Containerd = _Containerd()
+    crio_uses_systemd: bool = False
     sandbox_image: str = msgspec.field(default="", name="sandboxImage")
 
     @property
     def uses_systemd(self) -> bool:
         chosen = self.containerd.runtimes.get(self.containerd.default_runtime)
-        return chosen is not None and bool((chosen.options or {}).get("SystemdCgroup"))
+        return self.crio_uses_systemd or (chosen is not None and bool((chosen.options or {}).get("SystemdCgroup")))
 
 
 def sandbox_image(info: "dict[str, str]") -> str:
@@ -230,3 +234,8 @@ def _config(info: "dict[str, str]") -> _Config:
         return msgspec.json.decode(info.get("config", "{}"), type=_Config)
     except msgspec.MsgspecError:
         return _Config()
+
+
+def _config_of_crio(settings: crio_settings.Settings) -> _Config:
+    cni = _Cni(bin_dirs=settings.network.plugin_dirs, conf_dir=settings.network.network_dir)
+    return _Config(cni, crio_uses_systemd=settings.uses_systemd)

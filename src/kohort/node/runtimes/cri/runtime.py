@@ -238,7 +238,7 @@ class CriRuntime:
         try:
             return (await self._client.call(cri.CREATE_CONTAINER, request)).container_id
         except RpcError as problem:
-            if "is reserved for" not in problem.detail and problem.code not in (Code.UNAVAILABLE, Code.ALREADY_EXISTS):
+            if "is reserved" not in problem.detail and problem.code not in (Code.UNAVAILABLE, Code.ALREADY_EXISTS):
                 raise CannotCreate(problem.detail) from problem
         return await self._create_again(launch.id, request)
 
@@ -323,7 +323,7 @@ class CriRuntime:
 
     def cgroup_name(self, pod_uid: str, container: str) -> str:
         found = self._current(pod_uid, container)
-        return found.id if found is not None else ""
+        return found.info.cgroup_name or found.id if found is not None else ""
 
     def _current(self, uid: str, container: str) -> _Container | None:
         """The newest attempt of a container that runs."""
@@ -371,7 +371,7 @@ class CriRuntime:
         return answer.exit_code, (answer.stdout + answer.stderr)[:LONGEST_OUTPUT]
 
     async def attach(self, id: str) -> Session:
-        own, known = self._id_of(id), self._containers[id].info.config
+        own, known = self._id_of(id), self._containers[id].info
         request = cri.AttachRequest(own, known.stdin, known.tty, stdout=True, stderr=not known.tty)
         try:
             url = (await self._client.call(cri.ATTACH, request)).url
@@ -404,9 +404,13 @@ class CriRuntime:
     _has_events = False
 
     async def _follow_events(self) -> None:
-        """Read the lists at once when the runtime reports an event, and after every loss of the stream."""
+        """Read the lists at once when the runtime reports an event, and after every loss of the stream.
+
+        CRI-O has the method also when its events are turned off, as they are by default: it ends the stream at once,
+        without an error. It ends it in the same way before it stops, so the stream is tried again, after a while."""
         wait = SHORTEST_WAIT
         while True:
+            pause = SAFEGUARD_SECONDS
             try:
                 async with contextlib.aclosing(self._client.events()) as events:
                     self._has_events = True
@@ -418,10 +422,10 @@ class CriRuntime:
                 self._has_events = False
                 return
             except RpcError:
-                pass
+                pause, wait = wait, min(wait * 2, LONGEST_WAIT)
             self._has_events = False
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, LONGEST_WAIT)
+            self._noticed.set()
+            await asyncio.sleep(pause)
 
     async def _relist(self) -> None:
         """Raises RpcError."""
@@ -567,7 +571,7 @@ class CriRuntime:
 def instance_of(key: str, status: cri.ContainerStatus, pid: int = 0) -> Instance:
     """A container as the agent sees it."""
     state = cri.ContainerState
-    image = status.image_id or status.image_ref
+    image = status.image_ref or status.image_id  # with the digest in a registry, as kubelet reports it
     common = Instance(key, pid, 0, _time(status.started_at or status.created_at), runtime_id=status.id, image_id=image)
     if status.state in (state.RUNNING, state.CREATED):
         return common
