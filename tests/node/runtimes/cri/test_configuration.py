@@ -162,6 +162,13 @@ def test_further_files_of_the_cgroup_are_sent_at_the_start() -> None:
     assert linux.resources.unified["memory.oom.group"] == "1" and linux.resources.oom_score_adj == -997
 
 
+def test_a_new_container_without_a_memory_limit_has_no_limit_in_its_configuration() -> None:
+    """CRI-O refuses -1: too small a limit."""
+    linux = config(msgspec.structs.replace(LAUNCH, resources=CgroupValues(1))).linux
+    assert linux is not None and linux.resources is not None
+    assert (linux.resources.memory_limit_in_bytes, linux.resources.memory_swap_limit_in_bytes) == (0, 0)
+
+
 def test_without_limits_nothing_is_limited() -> None:
     linux = config().linux
     assert linux is not None and linux.resources == cri.LinuxContainerResources()

@@ -170,6 +170,23 @@ def test_a_container_as_crio_describes_it(tmp_path: Path) -> None:
     run(program, tmp_path)
 
 
+def test_files_that_the_runtime_leaves_out_of_an_update_are_written(tmp_path: Path) -> None:
+    """As CRI-O does: it converts the shares to a weight by a formula of its own."""
+
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        fake.container_info = '{"runtimeSpec": {"linux": {"cgroupsPath": "/podu1/crio-container2"}}}'
+        cgroup = tmp_path / "podu1" / "crio-container2"
+        cgroup.mkdir(parents=True)
+        (cgroup / "cpu.weight").write_text("8\n")
+        await runtime.prepare_pod(msgspec.structs.replace(spec(tmp_path), cgroup=str(tmp_path / "podu1")))
+        await runtime.start(launch(tmp_path))
+        await runtime.resize("u1", "c", CgroupValues(29))
+        assert (cgroup / "cpu.weight").read_text() == "29"
+        assert [path.name for path in cgroup.iterdir()] == ["cpu.weight"], "the kernel has no file memory.high"
+
+    run(program, tmp_path)
+
+
 def test_a_name_that_crio_holds_is_taken_over(tmp_path: Path) -> None:
     async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
         await runtime.prepare_pod(spec(tmp_path))

@@ -90,7 +90,7 @@ def container_config(
     """`target_id` is the container whose processes this one sees."""
     resources = cri.LinuxContainerResources()
     if launch.resources is not None:
-        resources = linux_resources(launch.resources, launch.cgroup_files)
+        resources = linux_resources(launch.resources, launch.cgroup_files, without_limit=0)
     if launch.oom_score_adj is not None:
         resources = msgspec.structs.replace(resources, oom_score_adj=launch.oom_score_adj)
     return cri.ContainerConfig(
@@ -117,10 +117,13 @@ def container_config(
     )
 
 
-def linux_resources(values: CgroupValues, files: Mapping[str, str] | None = None) -> cri.LinuxContainerResources:
+def linux_resources(
+    values: CgroupValues, files: Mapping[str, str] | None = None, *, without_limit: int = UNLIMITED
+) -> cri.LinuxContainerResources:
     """All of cpu and memory, and further files of the cgroup. No limit is sent as such, because an absent field means
-    the limit that was sent before."""
-    limit = UNLIMITED if values.memory_max is None else values.memory_max
+    the limit that was sent before. `without_limit` is how the absence of a memory limit is sent: for a new container 0,
+    because CRI-O refuses -1 there as too small a limit."""
+    limit = without_limit if values.memory_max is None else values.memory_max
     content = values.files()
     protected = {name: content[name] for name in ("memory.min", "memory.low") if content[name] != "0"}
     return cri.LinuxContainerResources(

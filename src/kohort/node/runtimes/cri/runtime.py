@@ -20,7 +20,7 @@ import contextlib
 import math
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -301,12 +301,16 @@ class CriRuntime:
         known = self._current(pod_uid, container)
         if known is None:
             raise OSError(f'container "{container}" does not run')
-        request = cri.UpdateContainerResourcesRequest(known.id, configuration.linux_resources(values))
+        resources = configuration.linux_resources(values)
+        request = cri.UpdateContainerResourcesRequest(known.id, resources)
         try:
             await self._client.call(cri.UPDATE_CONTAINER, request)
         except RpcError as problem:
             message = f'the runtime did not change the resources of container "{container}": {problem.detail}'
             raise OSError(message) from problem
+        pod = self._specs.get(pod_uid)
+        if pod is not None and pod.cgroup:
+            complete_files(Path(pod.cgroup) / (known.info.cgroup_name or known.id), resources.unified)
 
     async def resize_pod(self, uid: str, values: CgroupValues) -> None:
         sandbox = self._sandboxes.get(uid)
@@ -585,6 +589,19 @@ def instance_of(key: str, status: cri.ContainerStatus, pid: int = 0) -> Instance
         oom_killed=status.reason == container_reasons.OOM_KILLED,
         problem=status.message or status.reason if cannot_run else "",
     )
+
+
+def complete_files(cgroup: Path, files: Mapping[str, str]) -> None:
+    """Write files of a cgroup that the runtime was asked to write and did not. CRI-O writes them for a new container,
+    and leaves them out of an update. Files that the kernel does not have are left out. Raises OSError."""
+    for name, content in files.items():
+        path = cgroup / name
+        try:
+            held = path.read_text().strip()
+        except OSError:
+            continue
+        if held != content:
+            path.write_text(content)
 
 
 def problem_of(conditions: tuple[cri.RuntimeCondition, ...], type: str) -> str:
