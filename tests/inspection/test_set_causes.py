@@ -106,6 +106,7 @@ def test_a_set_at_rest_has_none() -> None:
         ),
         (without_node(member(0)), "waiting", "no node yet", "scheduler runs"),
         (waiting(member(0), "ImagePullBackOff", "no such host"), "image", "pause:3: no such host", "correct the image"),
+        (waiting(member(0), "RegistryUnavailable", "refused"), "image", "pause:3: refused", "correct the image"),
         (waiting(member(0), "CreateContainerConfigError", 'secret "x"'), "configuration", 'secret "x"', "Secret"),
         (waiting(member(0), "RunContainerError", "no such file"), "configuration", "no such file", "the command"),
         (waiting(member(0), "PostStartHookError"), "configuration", "PostStartHookError", "lifecycle hook"),

@@ -20,12 +20,12 @@ from kohort.inspection.problems import (
 )
 from kohort.kube.clock import parse_time
 from kohort.objects import container_reasons
-from kohort.objects.container_reasons import CRASH_LOOP_BACK_OFF, ERR_IMAGE_PULL, IMAGE_PULL_BACK_OFF, NEVER_RAN
+from kohort.objects.container_reasons import CRASH_LOOP_BACK_OFF, FAILED_PULLS, IMAGE_PULL_BACK_OFF, NEVER_RAN
 from kohort.objects.core import ContainerStatus, Pod
 from kohort.objects.pods import ContainerStateTerminated, ContainerStateWaiting
 
-_PULLING: Final = frozenset({ERR_IMAGE_PULL, IMAGE_PULL_BACK_OFF})
-"""One problem: the first during a pull, the second between two pulls."""
+_PULLING: Final = frozenset({*FAILED_PULLS, IMAGE_PULL_BACK_OFF})
+"""One problem: a failed pull, and the pause between two pulls."""
 _IMAGE: Final = frozenset({*_PULLING, container_reasons.INVALID_IMAGE_NAME, container_reasons.ERR_IMAGE_NEVER_PULL})
 RECENTLY: Final = timedelta(minutes=10)
 
@@ -87,7 +87,7 @@ def _image_problem(image: str, reason: str, context: PodContext) -> ImageNotTher
         message = next((text for found, text in _waiting_reasons(image, context) if found == reason and text), "")
         return ImageNotThere(image, reason, message)
     known = [(found, text) for found, text in _waiting_reasons(image, context) if found in _PULLING and text]
-    known.sort(key=lambda one: one[0] != ERR_IMAGE_PULL)  # ImagePullBackOff has no details
+    known.sort(key=lambda one: one[0] not in FAILED_PULLS)  # ImagePullBackOff has no details
     return ImageNotThere(image, "", known[0][1] if known else "")
 
 

@@ -41,7 +41,7 @@ from kohort.objects.container_reasons import (
     CREATE_CONTAINER_CONFIG_ERROR,
     CREATE_CONTAINER_ERROR,
     ERR_IMAGE_NEVER_PULL,
-    ERR_IMAGE_PULL,
+    FAILED_PULLS,
     IMAGE_PULL_BACK_OFF,
     RUN_CONTAINER_ERROR,
 )
@@ -180,17 +180,17 @@ class ContainerStarter:
 
     def _no_image(self, run: ContainerRun, container: NodeContainer, problem: NoImage, now: float) -> None:
         record, image, message = self._record, container.image, str(problem)
-        if problem.reason != ERR_IMAGE_PULL:
+        if problem.reason not in FAILED_PULLS:
             return self._cannot_start(run, problem.reason, message, now, event=problem.reason)
         if container.image_pull_policy == "Never":
             message = f'Container image "{image}" is not present with pull policy of Never'
             return self._cannot_start(run, ERR_IMAGE_NEVER_PULL, message, now, event=ERR_IMAGE_NEVER_PULL)
         if run.failures == 0:
             record.event("Warning", "Failed", f'Failed to pull image "{image}": {message}')
-            return self._cannot_start(run, ERR_IMAGE_PULL, message, now, event=ERR_IMAGE_PULL)
+            return self._cannot_start(run, problem.reason, message, now, event=problem.reason)
         if run.waiting_reason != IMAGE_PULL_BACK_OFF:
             record.event("Normal", "BackOff", f'Back-off pulling image "{image}"')
-        message = f'Back-off pulling image "{image}": ErrImagePull: {message}'
+        message = f'Back-off pulling image "{image}": {problem.reason}: {message}'
         return self._cannot_start(run, IMAGE_PULL_BACK_OFF, message, now, event=IMAGE_PULL_BACK_OFF)
 
     def _cannot_start(self, run: ContainerRun, reason: str, message: str, now: float, *, event: str = "") -> None:

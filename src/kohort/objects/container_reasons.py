@@ -5,6 +5,7 @@
 | for its turn                               | PodInitializing, ContainerCreating         |
 | between two starts                         | CrashLoopBackOff                           |
 | for an image: during a pull, between two   | ErrImagePull, ImagePullBackOff             |
+| the same, where the runtime says why       | RegistryUnavailable, SignatureValidationFailed |
 | for an image that cannot be pulled at all  | ErrImageNeverPull, InvalidImageName        |
 | because it cannot be created or started    | CreateContainerConfigError, CreateContainerError, RunContainerError |
 """
@@ -19,6 +20,10 @@ ORDINARY_WAITS: Final = frozenset({"", POD_INITIALIZING, CONTAINER_CREATING})
 CRASH_LOOP_BACK_OFF: Final = "CrashLoopBackOff"
 
 ERR_IMAGE_PULL: Final = "ErrImagePull"
+REGISTRY_UNAVAILABLE: Final = "RegistryUnavailable"
+SIGNATURE_VALIDATION_FAILED: Final = "SignatureValidationFailed"
+FAILED_PULLS: Final = frozenset({ERR_IMAGE_PULL, REGISTRY_UNAVAILABLE, SIGNATURE_VALIDATION_FAILED})
+"""A pull has failed; some runtimes say why in one word, others do not."""
 IMAGE_PULL_BACK_OFF: Final = "ImagePullBackOff"
 ERR_IMAGE_NEVER_PULL: Final = "ErrImageNeverPull"
 INVALID_IMAGE_NAME: Final = "InvalidImageName"

@@ -15,6 +15,7 @@ from kohort.node.cgroups import Cgroups
 from kohort.node.checkpoint import WriteObserver, unobserved
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.pod_network import AddressPlan
+from kohort.node.runtimes.interface import ImageSource
 from kohort.node.runtimes.simulated import SimulatedRuntime
 from kohort.objects.json_types import Json, JsonObject
 from kohort.resources import CgroupValues
@@ -119,11 +120,13 @@ async def node(
     observer: WriteObserver = unobserved,
     gates: Callable[[], str] = lambda: "",
     parts: tuple[str, ...] = (),
+    images: ImageSource | None = None,
     **capacity: str,
 ) -> AsyncIterator[Bench]:
     """With `tree`, pods have cgroups; `observer` is told of every write to them; `gates` are asked at every start;
-    `parts` of a cluster are there as well."""
+    `parts` of a cluster are there as well; `images` are those of the runtime."""
     runtime, agents = SimulatedRuntime(), list[Agent]()
+    runtime.images = images
 
     def register(manager: Manager) -> None:
         addresses = AddressBook(LOOPBACK_POOL.first_choice("tests"))

@@ -5,6 +5,9 @@ from pathlib import Path
 from tests.node.agent.node_bench import container, node
 
 from kohort.kube.resources import CONFIG_MAPS, SECRETS
+from kohort.node.image_config import Image
+from kohort.node.images import NoImage
+from kohort.node.runtimes.interface import ImageRequest
 from kohort.objects.json_types import JsonObject
 
 
@@ -28,6 +31,21 @@ async def test_images_that_are_not_here_are_named(tmp_path: Path) -> None:
         assert {"Warning Failed: Error: ErrImagePull", 'Normal BackOff: Back-off pulling image "nginx"'} <= {
             *bench.said()
         }
+
+
+class UnavailableRegistry:
+    async def ensure(self, request: ImageRequest) -> Image:
+        raise NoImage("connection refused", "RegistryUnavailable")
+
+
+async def test_a_pull_whose_problem_the_runtime_names_is_tried_again_like_every_other(tmp_path: Path) -> None:
+    async with node(tmp_path, images=UnavailableRegistry()) as bench:
+        await bench.create(containers=[container("c", image="nginx")])
+        await bench.until(lambda: reason(bench.status()) == "RegistryUnavailable")
+        await bench.until(lambda: reason(bench.status()) == "ImagePullBackOff")
+        waits = bench.status()["state"]["waiting"]["message"]
+        assert waits == 'Back-off pulling image "nginx": RegistryUnavailable: connection refused'
+        assert 'Warning Failed: Failed to pull image "nginx": connection refused' in bench.said()
 
 
 async def test_a_program_that_is_not_there_ends_a_pod_that_does_not_restart(tmp_path: Path) -> None:

@@ -476,6 +476,29 @@ def test_policies(tmp_path: Path, image: str, policy: str, present: bool, pulled
     with_images(program, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("problem", "reason", "message"),
+    [
+        ("RegistryUnavailable: refused", "RegistryUnavailable", "app:1 because the registry is unavailable: refused"),
+        (
+            "SignatureValidationFailed: no key",
+            "SignatureValidationFailed",
+            "because the signature validation failed: no",
+        ),
+        ("a file RegistryUnavailable", "ErrImagePull", "a file RegistryUnavailable"),
+        ("reading manifest: authentication required", "ErrImagePull", "add them to imagePullSecrets"),
+    ],
+)
+def test_problems_of_pulls_as_crio_words_them(tmp_path: Path, problem: str, reason: str, message: str) -> None:
+    async def program(fake: FakeRuntime, puller: Puller) -> None:
+        fake.broken["PullImage"] = RpcError(Code.UNKNOWN, problem)
+        with pytest.raises(NoImage) as caught:
+            await puller.ensure(puller.request("app:1"))
+        assert caught.value.reason == reason and message in str(caught.value)
+
+    with_images(program, tmp_path)
+
+
 def test_pods_share_a_pull_and_three_images_come_at_once(tmp_path: Path) -> None:
     async def program(fake: FakeRuntime, puller: Puller) -> None:
         fake.pull_time = 10.0

@@ -54,7 +54,14 @@ BURST: Final = 10
 """As kubelet's `registryPullQPS` and `registryBurst`; pulls beyond it wait."""
 SLOW_SECONDS: Final = 60.0
 """A pull that takes longer does not keep others waiting, and is reported."""
-_REFUSED: Final = ("authorization failed", "unauthorized", "access denied", "401", "403", "insufficient_scope")
+_REFUSED: Final = (
+    *("authorization failed", "unauthorized", "access denied", "401", "403", "insufficient_scope"),
+    "authentication required",
+)
+_REASONS: Final = {
+    container_reasons.REGISTRY_UNAVAILABLE: "the registry is unavailable",
+    container_reasons.SIGNATURE_VALIDATION_FAILED: "the signature validation failed",
+}
 FetchSecret = Callable[[str, str], Awaitable[Secret | None]]
 """By namespace and name; None if there is none."""
 
@@ -126,7 +133,7 @@ class RegistryImages:
     async def _pulled(self, request: ImageRequest, name: ImageName, result: PullResult) -> Image:
         image = request.container.image
         if result.problem:
-            raise NoImage(result.problem, _reason(result.problem))
+            raise _failed_pull(image, result.problem)
         found = await self._look_up(name, result.reference)
         if found is None:
             raise NoImage(f'image "{image}" was removed right after it was pulled')
@@ -269,11 +276,13 @@ def _with_advice(problem: str, name: ImageName, tried: int) -> str:
     return f"{problem}; there are no credentials for {name.registry}: if the image exists, add them to imagePullSecrets"
 
 
-def _reason(problem: str) -> str:
-    for reason in ("RegistryUnavailable", "SignatureValidationFailed"):
-        if reason in problem:
-            return reason
-    return container_reasons.ERR_IMAGE_PULL
+def _failed_pull(image: str, problem: str) -> NoImage:
+    """CRI-O begins some problems with the reason that the status of the pod should have."""
+    for reason, cause in _REASONS.items():
+        if problem.startswith(reason):
+            rest = problem.removeprefix(reason)
+            return NoImage(f"image pull failed for {image} because {cause}{rest}", reason)
+    return NoImage(problem)
 
 
 def _observed(task: "asyncio.Task[None]") -> None:
