@@ -61,6 +61,8 @@ state = "{self.directory}/state"
     conf_dir = "{self.cni_conf}"
   [plugins."io.containerd.grpc.v1.cri".registry]
     config_path = "{self.directory}/certs.d"
+[plugins."io.containerd.nri.v1.nri"]
+  disable = true
 """
 
     def _answers(self) -> bool:

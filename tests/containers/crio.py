@@ -17,8 +17,9 @@ REPLACED_REGISTRIES = ("kohort.test", "docker.io")
 class Crio(RuntimeUnderTest):
     name = "cri-o"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, driver: str = "overlay") -> None:
         super().__init__(directory)
+        self._driver = driver
         self._images = ""
         """The registry that stands for others."""
 
@@ -33,7 +34,7 @@ class Crio(RuntimeUnderTest):
             "crio.conf": self._config(),
             "policy.json": json.dumps({"default": [{"type": "insecureAcceptAnything"}]}),
             "registries.conf": "\n".join(registries),
-            "storage.conf": f'[storage]\ndriver = "overlay"\nrunroot = "{self.directory}/run"\n'
+            "storage.conf": f'[storage]\ndriver = "{self._driver}"\nrunroot = "{self.directory}/run"\n'
             f'graphroot = "{self.directory}/root"\n',
         }
         for name, content in files.items():
@@ -69,8 +70,10 @@ class Crio(RuntimeUnderTest):
 
     def _answers(self) -> bool:
         with socket.socket(socket.AF_UNIX) as connection, contextlib.suppress(OSError):
+            connection.settimeout(10)
             connection.connect(str(self.socket))
-            return True
+            connection.sendall(b"GET /config HTTP/1.0\r\n\r\n")
+            return b" 200 " in connection.recv(100)
         return False
 
     def _end_containers(self) -> None:
@@ -83,7 +86,7 @@ class Crio(RuntimeUnderTest):
         return f"""[crio]
 root = "{own}/root"
 runroot = "{own}/run"
-storage_driver = "overlay"
+storage_driver = "{self._driver}"
 log_dir = "{own}/logs"
 version_file = "{own}/version"
 clean_shutdown_file = "{own}/clean.shutdown"
@@ -94,6 +97,8 @@ cgroup_manager = "cgroupfs"
 conmon_cgroup = "pod"
 container_exits_dir = "{own}/exits"
 container_attach_socket_dir = "{own}/attach"
+irqbalance_config_restore_file = "disable"
+disable_hostport_mapping = true
 namespaces_dir = "{own}/namespaces"
 hooks_dir = ["{own}/hooks"]
 default_runtime = "runc"
@@ -102,6 +107,7 @@ runtime_root = "{own}/runc"
 [crio.image]
 pause_image = "{SANDBOX_IMAGE}"
 signature_policy = "{own}/policy.json"
+signature_policy_dir = "{own}/policies"
 [crio.network]
 network_dir = "{self.cni_conf}"
 plugin_dirs = ["{self.cni_bin}"]

@@ -2,9 +2,11 @@
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 from tests.containers.cluster import ContainerCluster, is_ready, state_of, status_of
+from tests.containers.runtime import RuntimeUnderTest
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import PODS
@@ -19,6 +21,15 @@ async def seen_by(cluster: ContainerCluster, name: str, context: JsonObject, scr
     found = await cluster.shell(name, script)
     await cluster.delete(name)
     return found
+
+
+def skip_without_rights(runtime: RuntimeUnderTest) -> None:
+    """containerd gives a privileged container the rights that containerd itself has, and can leave `oom_score_adj` of
+    sandboxes alone. CRI-O gives all rights that the kernel knows, and lowers it where a sandbox has a process."""
+    own = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff:"))
+    known = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
+    if runtime.name == "cri-o" and int(own.split()[1], 16) != (1 << known + 1) - 1:
+        pytest.skip("NOT RUN: this machine withholds rights from root that CRI-O needs")
 
 
 async def test_users_and_groups(cluster: ContainerCluster) -> None:
@@ -64,6 +75,11 @@ async def test_rights(cluster: ContainerCluster) -> None:
         assert await cluster.shell("fixed", writes) == "refused\nvolume\n"
         script = "wc -c < /proc/keys; echo 1 2>/dev/null > /proc/sys/kernel/panic || echo fixed"
         assert await seen_by(cluster, "hidden", {}, f"({script}) 2>/dev/null") == "0\nfixed\n"
+
+
+async def test_a_privileged_container(cluster: ContainerCluster, runtime: RuntimeUnderTest) -> None:
+    skip_without_rights(runtime)
+    async with cluster.node():
         free = await seen_by(cluster, "free", {"privileged": True}, "ls /dev | wc -l; grep CapEff /proc/self/status")
         assert int(free.split()[0]) > 20 and int(free.split()[2], 16) & 1 << 21, "SYS_ADMIN"
 
@@ -76,7 +92,8 @@ async def test_a_container_that_must_not_be_root_is_refused(cluster: ContainerCl
         assert "image will run as root" in state_of(pod)["waiting"]["message"]
 
 
-async def test_processes_are_shared_if_the_pod_says_so(cluster: ContainerCluster) -> None:
+async def test_processes_are_shared_if_the_pod_says_so(cluster: ContainerCluster, runtime: RuntimeUnderTest) -> None:
+    skip_without_rights(runtime)
     pair: list[JsonObject] = [{"name": "c"}, {"name": "other", "command": ["sleep", "12345"]}]
     async with cluster.node():
         await cluster.run("alone", *pair)

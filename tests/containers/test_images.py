@@ -9,6 +9,7 @@ from tests.containers.containerd import image_archive
 from tests.containers.runtime import RuntimeUnderTest
 
 from kohort.kube.resources import SECRETS
+from kohort.objects.container_reasons import FAILED_PULLS
 from kohort.objects.json_types import JsonObject
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
@@ -67,7 +68,8 @@ async def test_a_missing_image_is_tried_again_with_growing_pauses_and_found_late
     async with cluster.node():
         await cluster.create("a", {"image": f"{registry}/test/later:1"})
         pod = await cluster.until("a", lambda pod: waiting(pod).get("reason") == "ErrImagePull")
-        assert "not found" in waiting(pod)["message"]
+        message = waiting(pod)["message"]
+        assert "not found" in message or "manifest unknown" in message
         pod = await cluster.until("a", lambda pod: waiting(pod).get("reason") == "ImagePullBackOff")
         assert waiting(pod)["message"].startswith(f'Back-off pulling image "{registry}/test/later:1": ErrImagePull: ')
         runtime.push(registry, "test/later:1", image_archive("x:1", command=SLEEP))
@@ -77,8 +79,9 @@ async def test_a_missing_image_is_tried_again_with_growing_pauses_and_found_late
 async def test_a_registry_that_is_not_there(cluster: ContainerCluster) -> None:
     async with cluster.node():
         await cluster.create("a", {"image": "127.0.0.1:1/a:1"})
-        pod = await cluster.until("a", lambda pod: waiting(pod).get("reason") == "ErrImagePull")
+        pod = await cluster.until("a", lambda pod: waiting(pod).get("reason") in FAILED_PULLS)
         assert "connection refused" in waiting(pod)["message"]
+        pod = await cluster.until("a", lambda pod: waiting(pod).get("reason") == "ImagePullBackOff")
         await cluster.delete("a")  # a pod whose image does not come can be deleted
 
 
@@ -109,8 +112,7 @@ async def test_credentials(
         await cluster.create("bad", {"image": image}, imagePullSecrets=[wrong])
         for name in ("none", "bad"):
             pod = await cluster.until(name, lambda pod: waiting(pod).get("reason") == "ErrImagePull")
-            message = waiting(pod)["message"]
-            assert "401 Unauthorized" in message or "authorization failed" in message
+            assert "imagePullSecrets" in waiting(pod)["message"], "advice for a registry that refuses"
         await cluster.run("good", {"image": image}, imagePullSecrets=[{"name": "missing"}, wrong, right])
         assert "default/missing: not found" in await cluster.until_event("good", "FailedToRetrieveImagePullSecret")
         said = str([await cluster.events(name) for name in ("none", "bad", "good")])

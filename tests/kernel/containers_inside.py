@@ -1,4 +1,4 @@
-"""Runs on a pure cgroup v2 kernel: a cluster in one process whose node runs pods in containerd.
+"""Runs on a pure cgroup v2 kernel: a cluster in one process whose node runs pods in containerd, or in CRI-O.
 
 Prints one line of JSON for every case, as `inside.py` does. Started by `test_containers.py`.
 """
@@ -15,6 +15,8 @@ from pathlib import Path
 
 from tests.containers.cluster import ContainerCluster, container_cluster, is_ready, state_of, status_of
 from tests.containers.containerd import Containerd, image_archive, pause_archive
+from tests.containers.crio import Crio
+from tests.containers.runtime import RuntimeUnderTest
 from tests.kernel.killing_containers import whole_agents_may_be_killed_at_any_step
 
 from kohort.kube.client import PatchType
@@ -29,13 +31,14 @@ EATS = "dd if=/dev/zero of=/dev/shm/x bs=1M count={} 2>/dev/null; echo eaten; wh
 
 
 class Bench(ContainerCluster):
-    containerd: Containerd
+    container_runtime: RuntimeUnderTest
 
     def place(self, pod: JsonObject, container: str = "") -> Path:
         cgroups = self.agent.cgroups
         assert cgroups is not None, "there is no writable cgroup v2 here"
-        path = cgroups.pods()[pod["metadata"]["uid"]]
-        return path / status_of(pod, container)["containerID"].partition("://")[2] if container else path
+        uid = pod["metadata"]["uid"]
+        path = cgroups.pods()[uid]
+        return path / self.agent.runtime.cgroup_name(uid, container) if container else path
 
     def values(self, pod: JsonObject, container: str = "") -> tuple[str, ...]:
         """cpu.max, cpu.weight and memory.max, as the kernel holds them."""
@@ -164,13 +167,13 @@ async def a_container_restarts_only_if_its_policy_says_so(bench: Bench) -> None:
 
 async def a_resize_is_finished_when_the_runtime_returns(bench: Bench) -> None:
     before = await bench.run("a", sized("c", ("100m", "200m"), ("64Mi", "128Mi")))
-    bench.containerd.kill()
+    bench.container_runtime.kill()
     try:
         patch = patched("c", ("300m", "600m"), ("96Mi", "192Mi"))
         await bench.client.patch(PODS, "a", "default", {"spec": patch}, PatchType.STRATEGIC, "resize")
         await bench.until("a", lambda pod: bool(resizing(pod)))
     finally:
-        bench.containerd.start()
+        bench.container_runtime.start()
     pod = await bench.until("a", lambda pod: not resizing(pod))
     equal(bench.values(pod, "c"), ("60000 100000", "40", str(192 * MI)))
     equal(status_of(pod, "c")["containerID"], status_of(before, "c")["containerID"])
@@ -190,13 +193,13 @@ CASES: tuple[Callable[[Bench], Awaitable[None]], ...] = (
 )
 
 
-async def tried(containerd: Containerd, case: Callable[[Bench], Awaitable[None]]) -> str:
+async def tried(runtime: RuntimeUnderTest, case: Callable[[Bench], Awaitable[None]]) -> str:
     directory = PLACE / f"node-{case.__name__}"
     directory.mkdir(mode=0o700)
     try:
-        async with container_cluster(containerd.socket, directory, IMAGE, Bench) as bench:
+        async with container_cluster(runtime.socket, directory, IMAGE, Bench) as bench:
             assert isinstance(bench, Bench)
-            bench.containerd = containerd
+            bench.container_runtime = runtime
             async with bench.node(own_networks=False):
                 await case(bench)
     except Exception:
@@ -208,20 +211,21 @@ def main() -> None:
     os.environ.setdefault("KOHORT_LOG", "warning")
     shutil.rmtree(PLACE, ignore_errors=True)
     PLACE.mkdir(parents=True)
-    containerd = Containerd(PLACE, snapshotter="native")
-    containerd.start()
+    with_crio = os.environ.get("KOHORT_TEST_RUNTIME") == "crio"
+    runtime = Crio(PLACE, driver="vfs") if with_crio else Containerd(PLACE, snapshotter="native")
+    runtime.start()
     try:
-        containerd.load(pause_archive())
-        containerd.load(image_archive(IMAGE, command=SLEEP))
+        runtime.load(pause_archive())
+        runtime.load(image_archive(IMAGE, command=SLEEP))
         for case in CASES:
             if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
                 continue
             begun = time.monotonic()
-            problem = asyncio.run(tried(containerd, case))
+            problem = asyncio.run(tried(runtime, case))
             print(f"INFO {case.__name__} took {time.monotonic() - begun:.1f} s", flush=True)
             print("CASE " + json.dumps({"name": case.__name__, "problem": problem}), flush=True)
     finally:
-        containerd.stop()
+        runtime.stop()
 
 
 if __name__ == "__main__":

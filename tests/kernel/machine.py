@@ -30,7 +30,7 @@ ip link set lo up
 {python} {root}/tests/kernel/load_module.py /usr/lib/uml/modules/$(uname -r)/kernel/drivers/net/veth.ko
 cd {root}
 export PATH={path} PYTHONPATH={root}/src:{root} PYTHONDONTWRITEBYTECODE=1 KERNEL_TEST_DIRECTORY=/run/node
-export HOME=/run TMPDIR=/run/tmp XDG_CACHE_HOME={cache}
+export HOME=/run TMPDIR=/run/tmp XDG_CACHE_HOME={cache} KOHORT_TEST_RUNTIME={runtime}
 {command}
 echo o > /proc/sysrq-trigger
 halt -f
@@ -72,7 +72,14 @@ def in_user_mode_linux(words: Sequence[str], seconds: float, memory: str = "1G")
     script = Path(tempfile.mkdtemp(), "start.sh")
     command, cache = " ".join((sys.executable, *words)), cache_folder().parents[1]
     script.write_text(
-        START.format(python=sys.executable, root=ROOT, path=os.environ["PATH"], cache=cache, command=command)
+        START.format(
+            python=sys.executable,
+            root=ROOT,
+            path=os.environ["PATH"],
+            cache=cache,
+            runtime=os.environ.get("KOHORT_TEST_RUNTIME", ""),
+            command=command,
+        )
     )
     script.chmod(0o755)
     kernel = [PROGRAM, f"mem={memory}", "rootfstype=hostfs", "rw", f"init={script}", "con=null", "con0=fd:0,fd:1"]
