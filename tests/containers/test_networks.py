@@ -56,17 +56,19 @@ async def test_a_network_that_cannot_be_made_is_tried_again_and_leaves_no_sandbo
 ) -> None:
     async with cluster.node() as agent:
         plugin = runtime.cni_bin / cni.PLUGIN
-        works = plugin.read_text()
-        failing = """#!/bin/sh
-[ $CNI_COMMAND = ADD ] || exit 0
-echo '{"code": 7, "msg": "no network today"}'
+        works = plugin.with_name("works")
+        plugin.rename(works)
+        failing = f"""#!/bin/sh
+[ $CNI_COMMAND = ADD ] || exec {works}
+echo '{{"code": 7, "msg": "no network today"}}'
 exit 1
 """
         plugin.write_text(failing)
+        plugin.chmod(0o755)
         await cluster.create("a")
         assert "no network today" in await cluster.until_event("a", "FailedCreatePodSandBox")
         assert runtime.container_ids() == []
-        plugin.write_text(works)
+        works.rename(plugin)
         record = agent.pods.find("default", "a")
         assert record is not None
         record.wake()
@@ -105,6 +107,7 @@ async def test_without_an_agent_the_plugin_asks_to_try_later(
         pass
     code, answer = await asyncio.to_thread(call_plugin, runtime, "DEL", CNI_ARGS="K8S_POD_UID=u")
     assert (code, answer["code"]) == (1, cni.TRY_LATER)
+    assert await asyncio.to_thread(call_plugin, runtime, "CHECK", CNI_ARGS="K8S_POD_UID=u") == (0, {})
 
 
 async def test_a_network_of_others_is_left_alone(

@@ -54,6 +54,8 @@ class FakeRuntime:
         self.pulls: list[cri.PullImageRequest] = []
         self.broken: dict[str, RpcError] = {}
         """By method: the next call fails before it has an effect."""
+        self.failing: dict[str, list[RpcError]] = {}
+        """By method: the next calls fail, each with one of these."""
         self.lost_answers: set[str] = set()
         """Methods whose next call has its effect and fails."""
         self.cannot_run: dict[str, str] = {}
@@ -134,6 +136,8 @@ class FakeRuntime:
             self.calls.append(method.name)
             if (problem := self.broken.pop(method.name, None)) is not None:
                 raise problem
+            if failing := self.failing.get(method.name):
+                raise failing.pop()
             answer = await handle(request)
             if method.name in self.lost_answers:
                 self.lost_answers.discard(method.name)

@@ -15,8 +15,16 @@ from kohort.node.images import NoImage
 from kohort.node.runtimes.cri import image_pulls
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient, Unsupported
-from kohort.node.runtimes.cri.discovery import CannotUseRuntime, choose, examine, parse_endpoint
+from kohort.node.runtimes.cri.discovery import (
+    CannotUseRuntime,
+    RuntimeFacts,
+    choose,
+    examine,
+    parse_endpoint,
+    record,
+)
 from kohort.node.runtimes.cri.image_pulls import RegistryImages
+from kohort.node.runtimes.cri.leftover_sandboxes import end_sandboxes
 from kohort.node.runtimes.cri.runtime import CriRuntime
 from kohort.node.runtimes.interface import (
     CannotCreate,
@@ -662,6 +670,22 @@ def test_where_the_runtime_looks_for_plugins(tmp_path: Path, config: str, binari
         await fake.stop()
 
     virtual_time.run(main())
+
+
+@pytest.mark.parametrize("failures", [1, 100])
+def test_pods_of_a_killed_agent_are_ended_although_another_call_removes_them(tmp_path: Path, failures: int) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        await runtime.prepare_pod(spec(tmp_path))
+        record(tmp_path / "node", RuntimeFacts(fake.socket, "cri-o", "1.34.0"), "node-1")
+        fake.failing["RemovePodSandbox"] = [RpcError(Code.UNKNOWN, "no such id: '1f0c'")] * failures
+        if failures > 1:
+            with pytest.raises(OSError, match="could not be ended: RemovePodSandbox"):
+                await end_sandboxes(tmp_path / "node")
+        else:
+            assert await end_sandboxes(tmp_path / "node") == {"u1"}
+            assert fake.sandboxes == {}
+
+    run(program, tmp_path)
 
 
 CRIO = """[crio.runtime]

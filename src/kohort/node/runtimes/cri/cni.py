@@ -11,7 +11,8 @@ script takes its place.
 |--------------------------|-----------------------------------------------------------------------------------------|
 | ADD                      | connects the namespace with the address of the pod, and answers with it                  |
 | DEL                      | forgets the namespace; unknown ones, and a second call, are no failure                   |
-| CHECK, STATUS, GC        | answers that all is well                                                                 |
+| STATUS, GC               | answers that all is well                                                                 |
+| CHECK                    | is not asked: CRI-O calls it for every pod when it starts, and must not wait for an agent |
 
 While no agent runs, no sandbox is started. A DEL then fails after 5 seconds with the code for "try again later"; the
 next agent stops the sandbox again.
@@ -75,6 +76,8 @@ def asked(request):
 command = os.environ.get("CNI_COMMAND", "")
 if command == "VERSION":
     answer({{"cniVersion": VERSIONS[-1], "supportedVersions": VERSIONS}})
+if command == "CHECK":
+    answer(None)
 config = json.load(sys.stdin)
 names = ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS")
 request = {{name: os.environ.get(name, "") for name in names}}

@@ -1,6 +1,8 @@
 """Ends the pods of an agent that was killed, without another agent."""
 
+import asyncio
 from pathlib import Path
+from typing import Final
 
 from kohort.node.grpc.status import RpcError
 from kohort.node.runtimes.cri import discovery
@@ -8,6 +10,9 @@ from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient
 from kohort.node.runtimes.cri.cni import CniServer, socket_of
 from kohort.node.runtimes.cri.configuration import NODE_LABEL, POD_UID
+
+ATTEMPTS: Final = 5
+PAUSE_SECONDS: Final = 1.0
 
 
 class _NoNetworks:
@@ -32,14 +37,31 @@ async def end_sandboxes(directory: Path) -> set[str]:
     client, networks = CriClient(Path(before.socket)), CniServer(socket_of(directory), _NoNetworks())
     await networks.start()
     try:
-        labels = cri.PodSandboxFilter(label_selector={NODE_LABEL: before.owner})
-        found = (await client.call(cri.LIST_POD_SANDBOX, cri.ListPodSandboxRequest(labels))).items
-        for each in found:
-            await client.call_unless_gone(cri.STOP_POD_SANDBOX, cri.StopPodSandboxRequest(each.id))
-            await client.call_unless_gone(cri.REMOVE_POD_SANDBOX, cri.RemovePodSandboxRequest(each.id))
+        found = await _sandboxes(client, before.owner)
+        await _end(client, before.owner)
     except RpcError as problem:
         raise OSError(f"pods in the container runtime at {before.socket} could not be ended: {problem}") from problem
     finally:
         await networks.close()
         await client.close()
     return {each.labels[POD_UID] for each in found if each.state == cri.PodSandboxState.READY}
+
+
+async def _end(client: CriClient, owner: str) -> None:
+    """A killed agent may have left a call that still removes a sandbox; CRI-O fails a second one meanwhile. Raises
+    RpcError."""
+    for attempts_left in reversed(range(ATTEMPTS)):
+        try:
+            for each in await _sandboxes(client, owner):
+                await client.call_unless_gone(cri.STOP_POD_SANDBOX, cri.StopPodSandboxRequest(each.id))
+                await client.call_unless_gone(cri.REMOVE_POD_SANDBOX, cri.RemovePodSandboxRequest(each.id))
+            return
+        except RpcError:
+            if not attempts_left:
+                raise
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _sandboxes(client: CriClient, owner: str) -> tuple[cri.PodSandbox, ...]:
+    labels = cri.PodSandboxFilter(label_selector={NODE_LABEL: owner})
+    return (await client.call(cri.LIST_POD_SANDBOX, cri.ListPodSandboxRequest(labels))).items
