@@ -70,7 +70,7 @@ def register(
     groups.client = groups.client or manager.client
     releases = rollout_webhooks or RolloutWebhooks()
     if rollouts:
-        traffic = register_traffic(manager, configuration=Key(scripts_namespace, CONFIGURATION))
+        traffic = register_traffic(manager, configuration=Key(scripts_namespace, CONFIGURATION), fetch=fetch)
         releases.cache = register_rollouts(manager, traffic, features=features, fetch=fetch)
         releases.traffic, releases.features = traffic, features
         releases.client = releases.client or manager.client

@@ -8,6 +8,7 @@ from kohort.kube.resources import (
     CONFIG_MAPS,
     CONTROLLER_REVISIONS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
     INGRESSES,
     LEADER_WORKER_SETS,
     MUTATING_WEBHOOKS,
@@ -15,6 +16,7 @@ from kohort.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    REPLICA_SETS,
     ROLLOUTS,
     SERVICES,
     STATEFUL_SETS,
@@ -22,6 +24,7 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.well_known_names import DELETION_COST
 from kohort.rules import group_labels, rollout_labels
 from kohort.testing import Cluster
 
@@ -54,6 +57,36 @@ def _everything(cluster: Cluster) -> JsonObject:
         "rollouts": {_name(one): _rollout(one) for one in _objects(cluster, ROLLOUTS)},
         **{resource.plural: sorted(map(_name, _objects(cluster, resource))) for resource in _NAMES_ONLY},
     }
+
+
+def deployment_state(cluster: Cluster) -> Json:
+    """Of a released Deployment, whose pods and ReplicaSets have other names in every run."""
+    sets = _objects(cluster, REPLICA_SETS)
+    return {
+        "deployments": {_name(one): _deployment(one) for one in _objects(cluster, DEPLOYMENTS)},
+        "replica sets": sorted((_image(one["spec"]["template"]), one["spec"]["replicas"]) for one in sets),
+        "pods": sorted((_image(one), *_marks(one)) for one in _objects(cluster, PODS)),
+        "services": {_name(one): [one["spec"].get("selector"), _marks(one)] for one in _objects(cluster, SERVICES)},
+        "ingresses": {_name(one): one["metadata"].get("annotations") for one in _objects(cluster, INGRESSES)},
+        "rollouts": {_name(one): _rollout(one) for one in _objects(cluster, ROLLOUTS)},
+        "releases": sorted(map(_name, _objects(cluster, BATCH_RELEASES))),
+    }
+
+
+def _deployment(one: JsonObject) -> JsonObject:
+    return {"spec": one["spec"], "marks": _marks(one)}
+
+
+def _image(template: JsonObject) -> str:
+    image: str = template["spec"]["containers"][0]["image"]
+    return image
+
+
+def _marks(one: JsonObject) -> list[str]:
+    """Keys of labels and annotations of ours."""
+    metadata = one["metadata"]
+    keys = [*(metadata.get("labels") or ()), *(metadata.get("annotations") or ())]
+    return sorted(key for key in keys if key.startswith(("kohort.dev/", "rollouts.kruise.io/", DELETION_COST)))
 
 
 def installed_objects(cluster: Cluster) -> Json:

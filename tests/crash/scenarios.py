@@ -9,13 +9,13 @@ from functools import partial
 
 import msgspec
 from tests.builders import lws
-from tests.crash.end_states import end_state, installed_objects
+from tests.crash.end_states import deployment_state, end_state, installed_objects
 from tests.groups.resize import test_crashes as resizes
 from tests.groups.test_crashes import patiently
 from tests.groups.test_failures import budgeted, crash, exhausted, uid
 from tests.groups.test_features import new_image
 from tests.groups.test_lifecycle import NAMESPACE, create, images, patch, pods, settled
-from tests.rollouts import releases
+from tests.rollouts import drained_pods, releases
 from tests.rollouts.releases import V1, V2, Story, rollout
 from tests.rollouts.test_crashes import retried
 
@@ -155,6 +155,34 @@ async def aborted(story: Story) -> None:
     await story.healthy(V1)
 
 
+def drained_cluster() -> Cluster:
+    return drained_pods.cluster_with(drained_pods.BusyServers())
+
+
+async def drained_promotion(cluster: Cluster) -> None:
+    """Pods of a Deployment in partition style are drained in steps, and at the end."""
+    async with drained_pods.in_cluster(cluster) as story:
+        await _begin_drained(story)
+        await story.healthy(V2)
+        await cluster.settle(quiet=QUIET)
+
+
+async def drained_abort(cluster: Cluster) -> None:
+    """It goes back while pods leave."""
+    async with drained_pods.in_cluster(cluster) as story:
+        await _begin_drained(story)
+        await story.until(lambda: bool(story.leaving))
+        await patiently(lambda: story.change(V1))
+        await story.healthy(V1)
+        await cluster.settle(quiet=QUIET)
+
+
+async def _begin_drained(story: drained_pods.DrainingStory) -> None:
+    story.servers.in_flight = drained_pods.busy_for(3.0)
+    await story.begin(drained_pods.drained([{"replicas": "40%", "traffic": "40%", "pause": {"duration": 5}}]))
+    await patiently(lambda: story.change(V2))
+
+
 async def at_canary(cluster: Cluster) -> None:
     """To the first step, where it waits for approval."""
     story = Story(cluster)
@@ -248,6 +276,8 @@ CASES: dict[str, Case] = {
     "promote": Case(released(promoted), release_cluster),
     "abort": Case(released(aborted), release_cluster),
     "blue-green": Case(released(promoted, blue_green=True), release_cluster),
+    "drained pods": Case(drained_promotion, drained_cluster, end_state=deployment_state),
+    "drained pods, abort": Case(drained_abort, drained_cluster, end_state=deployment_state),
     "takeover": Case(taken_over, groups_cluster),
     "delete midway": Case(deleted_midway, release_cluster),
     "uninstall": Case(uninstalled, cluster_with_installer, INSTALLER, installed_objects),

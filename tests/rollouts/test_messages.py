@@ -11,6 +11,7 @@ NORMAL = {
     "CanaryDeleted",
     "CanaryScaled",
     "GroupsDraining",
+    "PodsDraining",
     "Progressing",
     "ResizedInPlace",
     "RollbackInBatchIgnored",

@@ -4,7 +4,7 @@ Decisions name what happened by a function of this module; the wording is in no 
 several of these messages, so their wording does not change.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -52,6 +52,7 @@ class EventReason(StrEnum):
     LEADER_PORT_MISSING = "LeaderPortMissing"
     MATCH_NOT_EXPRESSIBLE = "MatchNotExpressible"
     NOT_SUPPORTED = "NotSupported"
+    PODS_DRAINING = "PodsDraining"
     PROGRESSING = "Progressing"
     PROMOTION_STALLED = "PromotionStalled"
     RELEASE_NOT_CONTROLLED = "ReleaseNotControlled"
@@ -86,6 +87,7 @@ _NORMAL: Final = frozenset(
         EventReason.CANARY_DELETED,
         EventReason.CANARY_SCALED,
         EventReason.GROUPS_DRAINING,
+        EventReason.PODS_DRAINING,
         EventReason.PROGRESSING,
         EventReason.RESIZED_IN_PLACE,
         EventReason.ROLLBACK_IN_BATCH_IGNORED,
@@ -519,6 +521,22 @@ def drain_timed_out(text: str) -> ReleaseEvent:
 
 def draining_groups(leaders: Sequence[str], text: str) -> str:
     return f"scale down: {counted(len(leaders), 'group')} ({', '.join(sorted(leaders)[:3])}): {text}"
+
+
+def draining_pods(names: Collection[str], waiting_for: str = "") -> str:
+    """
+    >>> draining_pods(["web-a"])
+    '1 pod (web-a) to be removed after requests in flight'
+    >>> draining_pods(["web-a", "web-b"], "web-a, web-b get no more requests of Service web")
+    '2 pods (web-a, web-b) to be removed: web-a, web-b get no more requests of Service web'
+    """
+    shown = ", ".join(sorted(names)[:3]) + (" …" if len(names) > 3 else "")
+    text = f"{counted(len(names), 'pod')} ({shown}) to be removed"
+    return f"{text}: {waiting_for}" if waiting_for else f"{text} after requests in flight"
+
+
+def pods_draining(text: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.PODS_DRAINING, text)
 
 
 def groups_draining(text: str) -> ReleaseEvent:

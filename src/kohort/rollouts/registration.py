@@ -43,12 +43,12 @@ def register(
         (one.resource.group, one.resource.kind): one
         for one in (
             GroupControl(manager.client, cache),
-            DeploymentControl(manager.client, cache),
+            DeploymentControl(manager.client, cache, withdrawal),
             StatefulSetControl(manager.client, cache, withdrawal),
         )
     }
     metrics = RolloutMetrics(manager.metrics)
-    PartitionController(manager, cache)
+    PartitionController(manager, cache, withdrawal)
     ReleaseController(manager, cache, controls, metrics)
     reader = SourceReader(manager.client, fetch)
     notifier = Notifier(manager, cache, reader)

@@ -131,6 +131,8 @@ def replicas_of(subject: Released) -> int:
 def _duration(rollout: Rollout, subject: Released, counts: Sequence[int], start: float) -> float:
     pace = replaced_at_once(subject)
     refs = rollout.strategy.traffic_routings
+    if _in_one_workload(rollout, subject) and drain_timeout(refs) > 0:
+        start += routing_grace(refs)  # Pods that are replaced leave their Service so long before.
     seconds, reached = SETTLE_SECONDS, 0
     for number, (step, count) in enumerate(zip(rollout.strategy.steps, counts, strict=True), 1):
         more, reached = max(0, count - reached), max(count, reached)

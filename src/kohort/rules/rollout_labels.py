@@ -176,6 +176,10 @@ SERVES: Final = "kohort.dev/serves"
 """On pods, while others of their Service are about to be deleted (`rollouts.traffic.withdrawal`)."""
 WITHDRAWN_PODS: Final = "kohort.dev/withdrawn-pods"
 """On a Service: which pods it does not select because they are about to be deleted, and since when."""
+DRAINING_PODS: Final = "kohort.dev/draining-pods"
+"""On a Deployment: which of its pods leave which Services, and end their requests, before a ReplicaSet shrinks."""
+FORMER_DELETION_COST: Final = "kohort.dev/former-deletion-cost"
+"""On such pods: the deletion cost that they had before, empty if they had none."""
 
 # Steps of finalising
 

@@ -15,13 +15,13 @@ from tests.rollouts.releases import NAMESPACE, V1, V2, rollout
 from kohort.cluster.gateway.data_plane import DataPlane
 from kohort.cluster.gateway.registration import register
 from kohort.kube.manager import Manager
-from kohort.kube.resources import EVENTS, PODS, SERVICES, STATEFUL_SETS, Resource
+from kohort.kube.resources import DEPLOYMENTS, EVENTS, PODS, SERVICES, STATEFUL_SETS, Resource
 from kohort.objects.json_types import JsonObject
 from kohort.rules import rollout_labels
 from kohort.testing import Cluster
 
 OLD, NEW = f"{V1} member None", f"{V2} member None"
-KINDS = pytest.mark.parametrize("resource", [STATEFUL_SETS], ids=lambda one: one.plural)
+KINDS = pytest.mark.parametrize("resource", [STATEFUL_SETS, DEPLOYMENTS], ids=lambda one: one.plural)
 
 
 def plan(steps: list[JsonObject], seconds: int = 120) -> JsonObject:
@@ -58,7 +58,7 @@ async def scene(resource: Resource, document: JsonObject) -> AsyncIterator[tuple
 
 
 def is_draining(story: Story) -> bool:
-    events = [one["message"] for one in story.cluster.objects(EVENTS, NAMESPACE) if one["reason"] == "GroupsDraining"]
+    events = [one["message"] for one in story.cluster.objects(EVENTS, NAMESPACE) if one["reason"] == "PodsDraining"]
     return any("in flight" in text for text in (story.message, *events))
 
 

@@ -17,11 +17,13 @@ from kohort.rollouts.workloads.partitioned_deployment import (
     expected_new,
     hold_again_patch,
     hold_patch,
+    is_noted,
     is_partitioned,
     is_scaled,
     keep_partitioned,
     limits,
     new_replica_set,
+    noted_size,
     partition_patch,
     read_strategy,
     scale_patch,
@@ -238,5 +240,17 @@ def test_a_deployment_is_scaled_until_all_its_replica_sets_say_so(known: list[Re
 
 
 def test_a_replica_set_is_sized_together_with_what_it_says_of_the_deployment() -> None:
-    patch = scale_patch(deployment(), 4)
+    patch = scale_patch(deployment(), 4, "10")
     assert patch == {"metadata": {"annotations": {DESIRED: "10", MOST: "10"}}, "spec": {"replicas": 4}}
+
+
+@pytest.mark.parametrize(
+    ("size", "others_drain", "noted"), [(4, True, "10"), (10, True, None), (10, False, "10"), (0, False, "10")]
+)
+def test_a_replica_set_is_not_full_for_its_deployment_while_others_drain(
+    size: int, others_drain: bool, noted: str | None
+) -> None:
+    """The controller of Deployments would delete the pods of all others at once."""
+    assert noted_size(deployment(), size, others_drain=others_drain) == noted
+    assert is_noted(replica_set(desired="10"), "10") and is_noted(replica_set(), None)
+    assert not is_noted(replica_set(desired="10"), None)

@@ -9,13 +9,14 @@ requests until the end. While pods leave, the Service asks for one more label, a
 | 2 | the selector asks for the label; an annotation has time and pods | nothing new arrives at pods that leave |
 | 3 | the grace period passes, then requests in flight are waited for | as at every other change of traffic |
 | 4 | the pods are deleted by their controller | |
-| 5 | the selector is as before, and the label is gone | |
+| 5 | the selector is as before | pods may serve again |
+| 6 | the label is gone, then the annotation | the annotation says that labels may be left |
 
 Pods that come meanwhile get the label at the next look, a second later. Everything that must survive a restart is on
 the Service; the selector that the user wrote is known from it alone.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -36,6 +37,7 @@ from kohort.rollouts.traffic.draining import Drained, DrainTimedOut, StillDraini
 from kohort.rollouts.traffic.in_flight import InFlightReader
 from kohort.rollouts.traffic.model import RouteRef, routing_grace
 from kohort.rollouts.traffic.pending_writes import is_going
+from kohort.rollouts.traffic.services import unpinned_selector
 from kohort.rules.rollout_labels import SERVES, WITHDRAWN_PODS
 
 LOOK_SECONDS: Final = 1.0
@@ -50,12 +52,22 @@ class WithdrawnPods(msgspec.Struct, frozen=True):
 
 
 class WithdrawalPlan(msgspec.Struct, frozen=True):
+    record: WithdrawnPods
     label: tuple[str, ...] = ()
     """Names of pods that get the label."""
     unlabel: tuple[str, ...] = ()
     service: JsonObject | None = None
     """A patch; None if the Service is as it should be."""
-    record: WithdrawnPods | None = None
+
+
+class ReturnPlan(msgspec.Struct, frozen=True):
+    """In the order of its fields."""
+
+    selector: JsonObject | None = None
+    """A patch of the Service; None if it selects all pods already."""
+    unlabel: tuple[str, ...] = ()
+    annotation: JsonObject | None = None
+    """A patch of the Service; None if there was nothing to do."""
 
 
 def withdrawn_pods(service: JsonObject) -> WithdrawnPods | None:
@@ -74,10 +86,12 @@ def plan_withdrawal(
     """`pods` are those that the Service selects without the label, `leaving` uids of those that go."""
     known = withdrawn_pods(service)
     gone = {pod["metadata"]["uid"] for pod in pods if pod["metadata"]["uid"] in leaving}
-    new = known is None or not gone <= set(known.pods)
-    record = known if known is not None and not new else WithdrawnPods(now.isoformat(), tuple(sorted(gone)))
+    # Pods that the Service selects again have got requests since the recorded time.
+    narrowed = (service["spec"].get("selector") or {}).get(SERVES) == "true"
+    goes_on = known is not None and narrowed and gone <= set(known.pods)
+    record = known if known is not None and goes_on else WithdrawnPods(now.isoformat(), tuple(sorted(gone)))
     patch: JsonObject | None = None
-    if new or (service["spec"].get("selector") or {}).get(SERVES) != "true":
+    if not goes_on:
         text = msgspec.json.encode(record).decode()
         patch = {"metadata": {"annotations": {WITHDRAWN_PODS: text}}, "spec": {"selector": {SERVES: "true"}}}
     return WithdrawalPlan(
@@ -88,13 +102,16 @@ def plan_withdrawal(
     )
 
 
-def plan_return(service: JsonObject, pods: Sequence[JsonObject]) -> WithdrawalPlan:
+def plan_return(service: JsonObject, pods: Sequence[JsonObject]) -> ReturnPlan:
     """The Service as the user wrote it."""
     narrowed = SERVES in (service["spec"].get("selector") or {})
     if not narrowed and WITHDRAWN_PODS not in (service["metadata"].get("annotations") or {}):
-        return WithdrawalPlan()
-    patch: JsonObject = {"metadata": {"annotations": {WITHDRAWN_PODS: None}}, "spec": {"selector": {SERVES: None}}}
-    return WithdrawalPlan(unlabel=tuple(_name(pod) for pod in pods if _serves(pod)), service=patch)
+        return ReturnPlan()
+    return ReturnPlan(
+        selector={"spec": {"selector": {SERVES: None}}} if narrowed else None,
+        unlabel=tuple(_name(pod) for pod in pods if _serves(pod)),
+        annotation={"metadata": {"annotations": {WITHDRAWN_PODS: None}}},
+    )
 
 
 def _serves(pod: JsonObject) -> bool:
@@ -138,10 +155,10 @@ class PodWithdrawal:
         pods = await self._selected(service)
         mine = [pod for pod in pods if pod["metadata"]["uid"] in leaving]
         if not mine:
+            await self._put_back(service)  # Pods that have left it before may be there still.
             return Done()
         plan = plan_withdrawal(service, pods, leaving, clock.now())
         await self._carry_out(service, plan)
-        assert plan.record is not None
         if drained:
             return Done()
         grace = routing_grace((ref,))
@@ -163,8 +180,8 @@ class PodWithdrawal:
         """No pod leaves any more."""
         for ref in refs:
             service: JsonObject | None = await self._client.find(SERVICES, ref.service, namespace)
-            if service is not None and plan_return(service, ()).service:
-                await self._put_back(service, await self._selected(service))
+            if service is not None:
+                await self._put_back(service)
 
     async def put_back_without_rollout(self, namespace: str, uids: Collection[str]) -> None:
         """The Services from which these pods, and no others, were taken: the Rollout that named them is gone."""
@@ -174,33 +191,44 @@ class PodWithdrawal:
                 continue
             pods = await self._selected(service)
             if {pod["metadata"]["uid"] for pod in pods}.intersection(known.pods) <= set(uids):
-                await self._put_back(service, pods)
+                await self._put_back(service)
 
-    async def _put_back(self, service: JsonObject, pods: Sequence[JsonObject]) -> None:
-        await self._carry_out(service, plan_return(service, pods), service_first=True)
+    async def _put_back(self, service: JsonObject) -> None:
+        """Also pods of a version that the Service does not select any more may have the label."""
+        if plan_return(service, ()).annotation is None:
+            return
+        pods = await self._matching(unpinned_selector(service), service)
+        plan, metadata = plan_return(service, pods), service["metadata"]
+        if plan.selector is not None:
+            metadata = (await self._patch_service(metadata, plan.selector))["metadata"]
+        await self._label(metadata["namespace"], plan.unlabel, None)
+        if plan.annotation is not None:
+            await self._patch_service(metadata, plan.annotation)
 
     async def _selected(self, service: JsonObject) -> list[JsonObject]:
+        return await self._matching(selector_without_withdrawal(service), service)
+
+    async def _matching(self, selector: Mapping[str, str], service: JsonObject) -> list[JsonObject]:
         """Pods that are being deleted get no requests anyway."""
-        text = ",".join(f"{key}={value}" for key, value in selector_without_withdrawal(service).items())
+        text = ",".join(f"{key}={value}" for key, value in selector.items())
         page = await self._client.list(PODS, service["metadata"]["namespace"], label_selector=text)
         return [pod for pod in page.items if not is_going(pod)]
 
-    async def _carry_out(self, service: JsonObject, plan: WithdrawalPlan, *, service_first: bool = False) -> None:
+    async def _carry_out(self, service: JsonObject, plan: WithdrawalPlan) -> None:
         metadata = service["metadata"]
-        if service_first:
-            await self._patch_service(metadata, plan)
-        for names, value in ((plan.label, "true"), (plan.unlabel, None)):
-            for name in names:
-                try:
-                    await self._client.patch(
-                        PODS, name, metadata["namespace"], {"metadata": {"labels": {SERVES: value}}}
-                    )
-                except NotFound:
-                    continue
-        if not service_first:
-            await self._patch_service(metadata, plan)
-
-    async def _patch_service(self, metadata: JsonObject, plan: WithdrawalPlan) -> None:
+        await self._label(metadata["namespace"], plan.label, "true")
+        await self._label(metadata["namespace"], plan.unlabel, None)
         if plan.service is not None:
-            body = locked(plan.service, metadata["resourceVersion"])
-            await self._client.patch(SERVICES, metadata["name"], metadata["namespace"], body)
+            await self._patch_service(metadata, plan.service)
+
+    async def _label(self, namespace: str, pods: Sequence[str], value: str | None) -> None:
+        for name in pods:
+            try:
+                await self._client.patch(PODS, name, namespace, {"metadata": {"labels": {SERVES: value}}})
+            except NotFound:
+                continue
+
+    async def _patch_service(self, metadata: JsonObject, patch: JsonObject) -> JsonObject:
+        body = locked(patch, metadata["resourceVersion"])
+        found: JsonObject = await self._client.patch(SERVICES, metadata["name"], metadata["namespace"], body)
+        return found

@@ -12,6 +12,7 @@ from kohort.rollouts import messages, step_arithmetic
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.workloads import deployment_hold, partitioned_deployment, serving_pods
+from kohort.rollouts.workloads.draining_rounds import round_of
 from kohort.rollouts.workloads.model import ReplicaCounts, Workload
 from kohort.rollouts.workloads.workload_control import (
     WorkloadControl,
@@ -144,8 +145,13 @@ class DeploymentControl(WorkloadControl[Deployment]):
             updated, ready = (canary.status.replicas, canary.status.available_replicas) if canary else (0, 0)
             observed = canary is not None and self.is_seen_by_its_controller(canary)
             failure = _failure(canary)
-        text = f"{ready}/{desired} pods ready"
-        return ReplicaCounts(updated, ready, observed=observed, text=f"{text}, {failure}" if failure else text)
+        texts = (f"{ready}/{desired} pods ready", failure, self._draining(release))
+        return ReplicaCounts(updated, ready, observed=observed, text=", ".join(filter(None, texts)))
+
+    def _draining(self, release: BatchRelease) -> str:
+        stable = self.stable(release)
+        found = round_of(stable.metadata.annotations) if stable is not None else None
+        return messages.draining_pods(found.pods.values()) if found is not None else ""
 
     def canary_gone(self, rollout: Rollout) -> bool:
         key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
@@ -310,6 +316,8 @@ class DeploymentControl(WorkloadControl[Deployment]):
     async def finalize_stable(self, stable: Deployment, release: BatchRelease) -> ActionResult:
         if release.plan.batch_partition is not None:
             return DONE if is_blue_green(release) else await self.detach_release(stable)
+        if (rest := await self._drained_rest(stable, release)) is not None:
+            return rest
         if self.has_release_marks(stable):
             await self.patch(stable, self.release_hold_patch(stable, release.metadata.uid))
             return Waiting(f"{stable.metadata.name} goes on by itself")
@@ -318,6 +326,33 @@ class DeploymentControl(WorkloadControl[Deployment]):
             return Waiting(text)
         await self.set_autoscalers(stable, enabled=True, blue_green=is_blue_green(release))
         return DONE
+
+    async def _drained_rest(self, stable: Deployment, release: BatchRelease) -> ActionResult | None:
+        """Pods of another version than the template's are replaced while they can still be drained: those that the
+        last step left, or those of a version that is rolled back."""
+        strategy, size = partitioned_deployment.read_strategy(stable), self.size(stable)
+        if strategy is None or not partitioned_deployment.is_partitioned(stable) or not self.draining_routes(release):
+            return None
+        promoted = release.plan.finalizing_policy == rollout_labels.WAIT_RESUME and not strategy.paused
+        if not promoted and not self._is_rolled_back(stable, release):
+            return None
+        if strategy.paused or partitioned_deployment.expected_new(strategy, size) < size:
+            await self.patch(stable, partitioned_deployment.partition_patch(strategy, "100%"))
+            return Waiting(f"{stable.metadata.name} gives {counted(size, 'pod')} its template")
+        current = self._set_of(stable)
+        others = [one for one in self.cache.replica_sets_of(stable.metadata.uid) if one is not current]
+        left = sum(max(one.spec.replicas or 0, one.status.replicas) for one in others)
+        if not left and (current is None or partitioned_deployment.is_noted(current, str(size))):
+            return None
+        text = f"{stable.metadata.name}: {counted(left, 'pod')} of another version left"
+        return Waiting(", ".join(filter(None, (text, self._draining(release)))))
+
+    def _is_rolled_back(self, stable: Deployment, release: BatchRelease) -> bool:
+        """Not of a Rollout that is deleted or disabled: then the Deployment goes on by itself at once."""
+        owner = release.metadata.controller
+        rollout = self.cache.rollouts.get(Key(release.metadata.namespace, owner.name)) if owner is not None else None
+        stopped = rollout is None or rollout.metadata.deleting or rollout.spec.disabled
+        return not stopped and self._is_back(stable, stable.metadata.labels.get(rollout_labels.STABLE_REVISION, ""))
 
     async def restore_after_hold(self, stable: Deployment) -> None:
         """ReplicaSets whose pods we kept from being available get the patience of their Deployment back: old ones are

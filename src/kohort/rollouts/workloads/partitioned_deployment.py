@@ -198,10 +198,22 @@ def sized_for(replica_set: ReplicaSet) -> int | None:
     return parse_index(replica_set.metadata.annotations.get(_DESIRED))
 
 
-def scale_patch(deployment: Deployment, size: int) -> JsonObject:
-    """With the size of the Deployment, by which its own controller would notice that it was scaled."""
+def scale_patch(deployment: Deployment, size: int, noted: str | None) -> JsonObject:
+    """`noted` is the size of the Deployment (`noted_size`), by which its own controller notices that it was scaled."""
     replicas = str(deployment.spec.replicas or 0)
-    return {"metadata": {"annotations": {_DESIRED: replicas, _MOST: replicas}}, "spec": {"replicas": size}}
+    return {"metadata": {"annotations": {_DESIRED: noted, _MOST: replicas}}, "spec": {"replicas": size}}
+
+
+def noted_size(deployment: Deployment, size: int, *, others_drain: bool) -> str | None:
+    """What a ReplicaSet of this size says about the size of its Deployment. The controller of Deployments deletes all
+    other pods, also of a paused one, as soon as the ReplicaSet of the template is as large as the Deployment, says so,
+    and has all its pods available. If pods of others are still to be drained, it does not say so."""
+    replicas = deployment.spec.replicas or 0
+    return None if others_drain and size >= replicas else str(replicas)
+
+
+def is_noted(replica_set: ReplicaSet, noted: str | None) -> bool:
+    return replica_set.metadata.annotations.get(_DESIRED) == noted
 
 
 def _revision(replica_set: ReplicaSet) -> int:
