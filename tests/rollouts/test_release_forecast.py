@@ -147,6 +147,26 @@ def test_the_duration_is_the_sum_of_starts_and_pauses(plan: Rollout, subject: Gr
     assert (found.start_seconds, found.duration_seconds) == (40, seconds)
 
 
+@pytest.mark.parametrize(("kind", "view", "rounds"), [("Deployment", Deployment, 2), ("StatefulSet", StatefulSet, 4)])
+def test_pods_that_are_drained_leave_a_grace_period_before(
+    kind: str, view: type[Deployment] | type[StatefulSet], rounds: int
+) -> None:
+    """In partition style, where they are replaced in rounds."""
+    ref, document = workload(kind, 4)
+    running = msgspec.to_builtins(started(0, 40))
+    running["metadata"] |= {"namespace": "default", "labels": {"app": "llm"}}
+    durations = []
+    for seconds in (0, 60):
+        routes: Json = [{"service": "llm", "gracePeriodSeconds": 5, "drainTimeoutSeconds": seconds}]
+        plan = rollout(steps=UNROUTED, trafficRoutings=routes, enableExtraWorkloadForCanary=False)
+        found = forecast_release(
+            of_kind(ref, plan), msgspec.convert(document, view), None, [msgspec.convert(running, Pod)]
+        )
+        assert found.duration_seconds is not None
+        durations.append(found.duration_seconds)
+    assert durations[1] - durations[0] == rounds * 5
+
+
 def test_without_a_ready_group_nothing_is_promised() -> None:
     found = forecast_release(with_steps(UNROUTED), groups(), None, [pod("llm-0").as_view(Pod)])
     assert (found.start_seconds, found.duration_seconds) == (None, None)

@@ -10,7 +10,7 @@ as many. That is a round, and the Deployment has a record of it:
 | some | some of its pods are left | those of its pods that are still too many; others wait for the next round |
 | some | none, or its pods are gone | new: pods that are not ready; without any, the newest ones |
 
-Nobody is served by pods that are not ready, so they do not wait for others to be drained. A round does not grow: pods
+Pods that are not ready serve no requests, so they do not wait for others to be drained. A round does not grow: pods
 that join would let all others wait again.
 """
 
