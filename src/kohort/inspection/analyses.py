@@ -23,7 +23,7 @@ class MetricRow(msgspec.Struct, frozen=True, rename="camel"):
     canary: float
     """The quantile, or the share, of the new version."""
     stable: float
-    unit: Unit
+    unit: str
     """Of both: s, ms, nothing, or % for shares, which are numbers between 0 and 1."""
     canary_samples: int
     stable_samples: int
@@ -90,7 +90,7 @@ def _metric_row(state: MetricState) -> MetricRow:
         advisory=state.advisory,
         canary=state.canary_value,
         stable=state.stable_value,
-        unit=state.unit,
+        unit=state.unit.value,
         canary_samples=int(state.canary.total),
         stable_samples=int(state.stable.total),
         limit=worst.limit.value if worst is not None else "",
@@ -114,13 +114,14 @@ def _line(row: AnalysisRow, metric: MetricRow) -> list[str]:
     samples = (
         f"{metric.canary_samples}/{metric.stable_samples}" if metric.stable_samples else str(metric.canary_samples)
     )
+    unit = Unit(metric.unit)
     between = f"{percent(metric.lower)} and {percent(metric.upper)}" if metric.limit else "-"
     return [
         str(row.step),
         metric.name + mark,
         metric.verdict,
-        measured(metric.canary, metric.unit),
-        measured(metric.stable, metric.unit) if metric.stable_samples else "-",
+        measured(metric.canary, unit),
+        measured(metric.stable, unit) if metric.stable_samples else "-",
         samples,
         between,
         percent(metric.allowed) if metric.limit else "-",

@@ -58,7 +58,7 @@ def measured(number: float, unit: Unit) -> str:
 
 
 def exact(number: float, unit: Unit) -> str:
-    """A number that the user has chosen, such as a limit.
+    """A number that a user has chosen, as a limit is.
 
     >>> exact(2, Unit.SECONDS), exact(0.0125, Unit.SECONDS), exact(1.0625, Unit.SECONDS), exact(32, Unit.NONE)
     ('2 s', '12.5 ms', '1.0625 s', '32')
