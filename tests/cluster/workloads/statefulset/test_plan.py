@@ -4,6 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.cluster.workloads.statefulset.plan import (
+    BURST,
+    MOST_PENDING,
     Action,
     Create,
     Delete,
@@ -52,6 +54,22 @@ def test_ordered_creation_goes_one_by_one() -> None:
 def test_parallel_creation_waits_for_no_pod() -> None:
     assert effects(SetFacts(3, ordered=False)) == ["+0", "+1", "+2"]
     assert effects(SetFacts(3, ordered=False), pod(1, state="running")) == ["+0", "+2"]
+
+
+def test_one_pass_makes_a_bounded_number_of_pods() -> None:
+    endless = SetFacts(2**31 - 1, ordered=False)
+    first = plan(endless, ())
+    assert [action.ordinal for action in first.actions if isinstance(action, Create)] == list(range(BURST))
+    assert first.waiting
+    then = plan(endless, [pod(ordinal, state="pending") for ordinal in range(BURST)])
+    assert [one.ordinal for one in then.actions if isinstance(one, Create)] == list(range(BURST, 2 * BURST))
+
+
+def test_a_set_that_the_nodes_cannot_hold_does_not_grow_for_ever() -> None:
+    endless = SetFacts(2**31 - 1, ordered=False)
+    waiting = [pod(ordinal, state="pending") for ordinal in range(MOST_PENDING)]
+    assert effects(endless, *waiting) == []
+    assert effects(endless, pod(0), *waiting[1:]) == [f"+{MOST_PENDING}"]
 
 
 def test_ordinals_start_where_told() -> None:

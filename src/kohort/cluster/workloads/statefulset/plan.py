@@ -12,6 +12,10 @@ A plan has three stages, and a later stage starts only when the earlier one has 
 | shrink | all other ordinals, descending | deleted; ordered: one at a time, and only while those below are healthy |
 | roll | in range, descending, from the partition up | pods of another revision than the update revision deleted |
 
+One plan makes at most `BURST` pods, so that a set of any size takes its turn like the others; it goes on when it sees
+them. It makes no more while `MOST_PENDING` of its pods have not started: what the nodes cannot hold would fill the
+memory of the control plane.
+
 How many pods may be unavailable during a roll:
 
 | maxUnavailable | rule |
@@ -21,11 +25,14 @@ How many pods may be unavailable during a roll:
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from kohort.objects import int_or_string
+
+BURST: Final = 500
+MOST_PENDING: Final = 5000
 
 
 class PodFacts(msgspec.Struct, frozen=True):
@@ -192,8 +199,15 @@ _Steps = Iterator[tuple[Action | _Wait, ...]]
 
 def _fill(facts: SetFacts, pods: Sequence[PodFacts]) -> _Steps:
     by_ordinal = {pod.ordinal: pod for pod in pods}
+    made, pending = 0, sum(pod.pending and not pod.terminating for pod in pods)
     for ordinal in range(facts.start, facts.start + facts.replicas):
-        yield tuple(_fill_one(facts, ordinal, by_ordinal.get(ordinal)))
+        if made == BURST:
+            yield (_Wait(f"{BURST} pods are created first"),)
+        if ordinal not in by_ordinal and made + pending >= MOST_PENDING:
+            yield (_Wait(f"{MOST_PENDING} pods have not started yet"),)
+        pod = by_ordinal.get(ordinal)
+        made += pod is None
+        yield tuple(_fill_one(facts, ordinal, pod))
 
 
 def _fill_one(facts: SetFacts, ordinal: int, pod: PodFacts | None) -> Iterator[Action | _Wait]:
