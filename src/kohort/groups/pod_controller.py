@@ -218,10 +218,12 @@ class PodController:
         return decision
 
     def _group_facts(self, group_set: LeaderWorkerSet, pod: Pod, leader: Pod | None) -> GroupFacts:
-        members, now = self._members(pod), asyncio.get_running_loop().time()
+        policy, now = restart_policy(group_set), asyncio.get_running_loop().time()
+        # Only this policy asks about the other pods: a look at all of them for each costs the square of the size.
+        members = self._members(pod) if policy == group_labels.RECREATE_WHEN_STARTED else []
         size = group_size(leader or pod, group_set.template.size)
         facts = GroupFacts(
-            policy=restart_policy(group_set),
+            policy=policy,
             size=size,
             pods=[pod_facts(member) for member in members],
             leader=pod_facts(leader) if leader is not None else None,

@@ -65,6 +65,7 @@ class GroupFacts(msgspec.Struct, frozen=True):
     size: int
     """Pods that the group has at its own revision."""
     pods: Sequence[PodFacts]
+    """Empty under policies that do not ask whether the group has started."""
     leader: PodFacts | None
     owned: bool = True
     """The pod is owned by the leader that exists now, by uid, and is one of the pods that the group has."""
