@@ -3,8 +3,11 @@
 import json
 
 import msgspec
+import pytest
 from tests.builders import lws
 from tests.groups.bare import bare
+from tests.groups.test_features import new_image
+from tests.groups.test_lifecycle import create, groups_cluster, images, patch, settled
 
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision, build, by_key, content, same, surplus
@@ -140,3 +143,33 @@ async def test_the_cluster_stores_the_bytes_that_upstream_writes() -> None:
         made = [one for one in world.objects(CONTROLLER_REVISIONS) if "leaderWorkerTemplate" in one["data"]["spec"]]
         assert len(made) == 1
         assert json.dumps(made[0]["data"], separators=(",", ":")).encode() == encode(made[0]["data"])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"spec": None},
+        {"spec": []},
+        {"spec": {"leaderWorkerTemplate": None}},
+        {"spec": {"leaderWorkerTemplate": {"workerTemplate": "text"}}},
+        {"spec": {"leaderWorkerTemplate": {"workerTemplate": worker(resources={"requests": {"cpu": "1e9999"}})}}},
+        {"spec": {"leaderWorkerTemplate": {}, "networkConfig": "text"}},
+    ],
+)
+async def test_a_revision_without_a_template_stops_no_set(data: JsonObject) -> None:
+    async with groups_cluster() as cluster:
+        await create(cluster, lws("llm").replicas(1).size(2))
+        await cluster.until(lambda: settled(cluster, 1))
+        metadata = {
+            "name": "llm-forged",
+            "namespace": "default",
+            "labels": {group_labels.NAME: "llm", group_labels.REVISION: "forged"},
+        }
+        await cluster.client.create(CONTROLLER_REVISIONS, {"metadata": metadata, "revision": 9, "data": data})
+        await patch(cluster, "llm", new_image("new:2"))
+        await cluster.until(lambda: settled(cluster, 1) and images(cluster) == {"new:2"})
+
+
+def test_what_the_operator_writes_is_readable() -> None:
+    assert stored(group_set()).is_readable

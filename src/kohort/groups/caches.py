@@ -73,6 +73,11 @@ def by_set(obj: Member) -> Iterable[str]:
     return (f"{obj.metadata.namespace}/{name}",) if name else ()
 
 
+def by_set_of_readable(revision: Revision) -> Iterable[str]:
+    """The set of a revision. One without a template belongs to none, so that it stops nothing."""
+    return by_set(revision) if revision.is_readable else ()
+
+
 def by_group(obj: Member) -> Iterable[str]:
     """The group of a pod. A pod whose name does not fit its labels has none, whatever they say."""
     metadata = obj.metadata
@@ -110,7 +115,7 @@ class GroupCache:
         self.services = manager.informer(SERVICES, GroupService, label_selector=group_labels.NAME)
         self.leader_budgets = manager.informer(POD_DISRUPTION_BUDGETS, LeaderBudget, label_selector=group_labels.NAME)
         self.revisions = manager.informer(
-            CONTROLLER_REVISIONS, Revision, label_selector=group_labels.NAME, indexes={BY_SET: by_set}
+            CONTROLLER_REVISIONS, Revision, label_selector=group_labels.NAME, indexes={BY_SET: by_set_of_readable}
         )
 
     def leaders(self, key: Key) -> dict[int, Pod]:

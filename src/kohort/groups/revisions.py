@@ -28,6 +28,17 @@ class Revision(View, frozen=True):
         return self.metadata.labels.get(group_labels.REVISION, "")
 
     @property
+    def is_readable(self) -> bool:
+        """Whether it holds a template: users who may write ControllerRevisions can store any object in one."""
+        try:
+            spec = self.data["spec"]
+            _without_directive(spec["leaderWorkerTemplate"])
+            revision_content(spec)
+        except (KeyError, TypeError, AttributeError, ValueError):
+            return False
+        return True
+
+    @property
     def template(self) -> JsonObject:
         return _without_directive(self.data["spec"]["leaderWorkerTemplate"])
 
