@@ -37,6 +37,13 @@ RELEASED = [
 ]
 
 
+def next_step(story: deployments.Story) -> int:
+    """The step of a jump until the jump is made, then the one after it."""
+    status = story.rollout["status"]
+    found: int = (status.get("canaryStatus") or status["blueGreenStatus"])["nextStepIndex"]
+    return found
+
+
 @pytest.mark.parametrize(("resource", "style"), RELEASED)
 async def test_a_release_from_the_image_to_its_promotion(
     resource: Resource, style: str, capsys: pytest.CaptureFixture[str]
@@ -64,6 +71,7 @@ async def test_a_release_from_the_image_to_its_promotion(
         await story.at(2)
         text, code = await user.run(edit.retry, name)
         assert (code, text) == (0, "step 2 of Rollout llm is begun again\n")
+        await story.until(lambda: next_step(story) == 3)
         await story.at(2)
         _, code = await user.run(edit.approve, name, None, True)
         assert (code, user.complaint) == (0, "")

@@ -152,15 +152,16 @@ async def _patch_progress(client: Client, rollout: Rollout, fields: JsonObject) 
             return
         except Conflict:
             newest = await client.get(ROLLOUTS, name, namespace, type=Rollout)
-        if _position(newest) != _position(rollout):
+        approves = "currentStepState" in fields
+        if _position(newest, approves) != _position(rollout, approves):
             raise Refusal(f"Rollout {name} has gone on meanwhile, to {_step_text(newest)}; look at it, and try again")
-    raise Refusal(f"Rollout {name} changed {_ATTEMPTS} times while it was written; try again")
+    raise Refusal(f"Rollout {name} changed again and again while it was written; try again")
 
 
-def _position(rollout: Rollout) -> tuple[str, int, bool, str]:
-    """What a user decides by: the version, the step, and whether it is paused. Other changes of state do not matter."""
+def _position(rollout: Rollout, approves: bool) -> tuple[str, int, bool, str]:
+    """What a user decides by: the version and the step; who approves it, also by whether it is paused."""
     progress = rollout.status.progress or Progress()
-    paused = progress.current_step_state == PAUSED
+    paused = approves and progress.current_step_state == PAUSED
     return progress.revision, progress.current_step_index, paused, progress.finalising_step
 
 
@@ -313,7 +314,7 @@ async def _reset_restart_count(client: Client, group_set: LeaderWorkerSet, group
         except Conflict:
             newest = await client.get(LEADER_WORKER_SETS, metadata.name, metadata.namespace, type=LeaderWorkerSet)
             metadata = newest.metadata
-    raise Refusal(f"LeaderWorkerSet {metadata.name} changed {_ATTEMPTS} times while it was written; try again")
+    raise Refusal(f"LeaderWorkerSet {metadata.name} changed again and again while it was written; try again")
 
 
 def _restarting(found: Subject) -> JsonObject:
