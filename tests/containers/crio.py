@@ -51,6 +51,13 @@ class Crio(RuntimeUnderTest):
         environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(self.directory / "storage.conf")}
         self._start_daemon(words, environment)
 
+    def stop(self) -> None:
+        super().stop()
+        for place in Path("/sys/fs/cgroup").glob("*/crio"):  # CRI-O leaves them to a kubelet; those in use stay
+            for path in (*place.iterdir(), place):
+                with contextlib.suppress(OSError):
+                    path.rmdir()
+
     def load(self, archive: bytes) -> None:
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             manifest = tar.extractfile("manifest.json")
