@@ -35,13 +35,18 @@ from kohort.kube.resources import (
     HTTP_ROUTES,
     INGRESSES,
     LEADER_WORKER_SETS,
+    PODS,
+    REPLICA_SETS,
     ROLLOUT_HISTORIES,
     ROLLOUTS,
+    SERVICES,
     TRAFFIC_ROUTINGS,
 )
 from kohort.objects.json_types import JsonObject
+from kohort.objects.well_known_names import DELETION_COST, DESIRED_REPLICAS
 from kohort.operator import wait_established
 from kohort.rollouts.traffic.annotations import CONFIGURATION
+from kohort.rollouts.workloads.draining_rounds import LOWEST_COST
 from kohort.rules.rollout_labels import ROLLOUT_NAME
 
 SYSTEM = "releases-system"
@@ -172,6 +177,38 @@ async def deployment_by_partition(client: Client) -> None:
     assert (await client.get(DEPLOYMENTS, NAME, "partition"))["spec"]["strategy"] == before
 
 
+async def drained_deployment(client: Client) -> None:
+    """The ReplicaSets of Kubernetes delete the pods that have left the Service, and its Deployment controller leaves
+    the others alone, also when the new version is complete."""
+    release = Release(client, "drained", "Deployment")
+    routing = {**INGRESS, "drainTimeoutSeconds": 30}
+    plan = rollout("Deployment", [{"replicas": 1, "traffic": "30%", **PAUSE}], routing)
+    plan["spec"]["strategy"]["canary"]["enableExtraWorkloadForCanary"] = False
+    await release.begin(plan, (INGRESSES, ingress()))
+    departures = asyncio.create_task(_costs_of_deleted_pods(client, "drained", 3))
+    await release.change(V2)
+    await release.approve(1)
+    await release.healthy(V2)
+    assert await departures == [LOWEST_COST] * 3
+    stable = await client.get(SERVICES, NAME, "drained")
+    assert stable["spec"]["selector"] == {"app": NAME}
+    marks = [one["metadata"].get("annotations") or {} for one in (await release.pods()).values()]
+    assert not any(DELETION_COST in one for one in marks)
+    (current,) = [one for one in (await client.list(REPLICA_SETS, "drained")).items if one["spec"]["replicas"]]
+    assert current["metadata"]["annotations"][DESIRED_REPLICAS] == "3"
+
+
+async def _costs_of_deleted_pods(client: Client, namespace: str, count: int) -> list[str]:
+    found: dict[str, str] = {}
+    async for event in client.watch(PODS, namespace):
+        metadata = event.object.get("metadata") or {}
+        if "deletionTimestamp" in metadata:
+            found.setdefault(metadata["uid"], (metadata.get("annotations") or {}).get(DELETION_COST, ""))
+        if len(found) == count:
+            break
+    return list(found.values())
+
+
 async def _images(release: Release) -> list[str]:
     return sorted(one["spec"]["containers"][0]["image"] for one in (await release.pods()).values())
 
@@ -224,6 +261,7 @@ STORIES = {
     "istio": deployment_through_istio,
     "swapped": deployment_blue_green,
     "partition": deployment_by_partition,
+    "drained": drained_deployment,
     "shared": shared_routing,
     "deleted": deleted_in_the_middle,
 }

@@ -83,7 +83,7 @@ class PartitionController:
             surge, _ = partitioned_deployment.limits(strategy, deployment.spec.replicas or 0)
             limit = (deployment.spec.replicas or 0) + surge
             sizes = bounded_sizes(sizes, _size(new), present, allowed.least, limit)
-        drain = allowed.drains and len(list(filter(None, (sizes.new, *sizes.old)))) > 1
+        drain = allowed.drains and sum(map(bool, (sizes.new, *sizes.old))) > 1
         for one, size in _in_order(new, old, sizes):
             noted = partitioned_deployment.noted_size(deployment, size, others_drain=drain)
             unsaid = allowed.drains and size and not partitioned_deployment.is_noted(one, noted)
