@@ -1,7 +1,13 @@
 """Definitions of custom resources: served with `Established`, gone with their last object (specification 3.1)."""
 
-from tests.cluster.apiserver.caller import Answer, Api
+from tests.cluster.apiserver.caller import AllowAll, Answer, Api
 
+from kohort.cluster.apiserver.admission.model import Attributes
+from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
+from kohort.cluster.apiserver.catalog.catalog import Catalog
+from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.storage.store import open_store
+from kohort.kube import errors
 from kohort.objects.json_types import Json, JsonObject
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -169,6 +175,29 @@ async def test_names_that_are_taken_are_not_served(api: Api) -> None:
     await api.settle()
     assert await conditions(api, "gadgets.example.com") == {"NamesAccepted": "True", "Established": "True"}
     assert (await api.get("/apis/example.com/v1/gadgets")).code == 200
+
+
+class NoDeletions:
+    """Admission that lets nobody delete widgets."""
+
+    async def mutate(self, attributes: Attributes) -> None: ...
+
+    async def validate(self, attributes: Attributes) -> None:
+        if attributes.operation == "DELETE" and attributes.resource.plural == "widgets":
+            raise errors.forbidden("widgets", attributes.name, "nobody may")
+
+
+async def test_nobody_can_refuse_the_deletion_of_objects_whose_definition_goes() -> None:
+    """Kubernetes deletes them without admission; a refusal would keep the definition, and its names, for ever."""
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), AllowAll(), admission=NoDeletions())
+    api = Api(server, AllowAll())
+    await define(api, definition())
+    await widget(api, "a")
+    assert (await api.delete(f"{WIDGETS}/a")).code == 403
+    await api.delete(f"{DEFINITIONS}/widgets.example.com")
+    await api.settle()
+    assert (await api.get(f"{DEFINITIONS}/widgets.example.com")).code == 404
+    await server.close()
 
 
 async def test_a_definition_waits_for_the_finalizers_of_its_objects(api: Api) -> None:

@@ -25,6 +25,7 @@ from kohort.cluster.apiserver.representation.encoding import compact
 from kohort.cluster.apiserver.representation.negotiation import Media
 from kohort.cluster.apiserver.storage.model import StaleRevision, Stored
 from kohort.kube import errors
+from kohort.kube.backoff import Backoff
 from kohort.kube.http import Request
 from kohort.kube.log import Log
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -156,41 +157,58 @@ class DefinitionServing:
             self._cleaning[name] = asyncio.ensure_future(self._clean(name, crd["metadata"]["uid"]))
 
     async def _clean(self, name: str, uid: str) -> None:
-        """Delete the objects of a definition, wait for their finalizers, then let the definition go."""
+        """Delete the objects of a definition, wait for their finalizers, then let the definition go. What fails is
+        tried again."""
+        pauses = Backoff()
+        try:
+            while True:
+                if await self._cleaned(name, uid):
+                    return
+                await asyncio.sleep(pauses.next())
+        finally:
+            self._cleaning.pop(name, None)
+
+    async def _cleaned(self, name: str, uid: str) -> bool:
         try:
             await self._write_status(name, uid, _in_deletion)
             for view in self._parts.catalog.of_bucket(name)[:1]:
                 await self._empty(view)
-            await self._finish(name)
+            await self._finish(name, uid)
         except Exception as problem:
             self._log.exception("cleaning up a definition failed", name=name, problem=repr(problem))
-        finally:
-            self._cleaning.pop(name, None)
+            return False
+        return True
 
     async def _empty(self, view: KindView) -> None:
-        bucket = view.kind.bucket
-        changes = self._parts.store.watch(bucket, self._parts.store.revision)
-        for stored in self._parts.store.list(bucket):
+        bucket, store = view.kind.bucket, self._parts.store
+        for stored in store.list(bucket):
             await self._delete(view, stored)
-        while self._parts.store.list(bucket):
-            await anext(changes)
+        while True:
+            changes = store.watch(bucket, store.revision)
+            left = len(store.list(bucket))
+            if left == 0:
+                return
+            # Each object goes by a change of its own. Looking only then keeps the cost linear.
+            while left > 0:
+                left -= len(await anext(changes))
 
     async def _delete(self, view: KindView, stored: Stored) -> None:
+        """Without admission, as Kubernetes does it: who may delete the definition has decided about its objects."""
         resource = view.kind.resource
         path = ResourcePath(resource.group, resource.version, resource.plural, stored.namespace, stored.name)
         request = Request("DELETE", resource.path(stored.namespace, stored.name))
         try:
-            await self._deleter.delete_one(ResourceRequest(request, OWNER, view, path, "delete", Media()), BACKGROUND)
+            call = ResourceRequest(request, OWNER, view, path, "delete", Media())
+            await self._deleter.delete_one(call, BACKGROUND, admitted=True)
         except errors.NotFound:
             return
 
-    async def _finish(self, name: str) -> None:
+    async def _finish(self, name: str, uid: str) -> None:
         call = self._call(name)
-        while True:
-            stored = self._parts.store.get(BUCKET, "", name)
-            if stored is None:
-                return
+        while (stored := self._parts.store.get(BUCKET, "", name)) is not None:
             crd = stored.decode()
+            if crd["metadata"]["uid"] != uid:
+                return
             _release(crd)
             try:
                 if crd["metadata"].get("finalizers"):
