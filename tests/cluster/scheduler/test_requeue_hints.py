@@ -61,38 +61,88 @@ def test_heartbeats_wake_no_pod(after: Node, differs: bool) -> None:
         ("memory=1Gi", "cpu=2", "cpu=1", False),
         ("cpu=1", "cpu=1", "cpu=2", False),
         ("cpu=1", "cpu=1", "cpu=1", False),
+        ("cpu=4", "cpu=2", "cpu=1", False),
         ("x.io/gpu=1", "x.io/gpu=2", "x.io/gpu=1", True),
         ("x.io/gpu=1", "x.io/gpu=1", "", True),
+        ("x.io/gpu=2", "x.io/gpu=2", "x.io/gpu=1", False),
         ("", "cpu=2", "cpu=1", False),
     ],
 )
 def test_only_room_that_a_pod_asks_for_helps_it(asked: str, before: str, after: str, expected: bool) -> None:
-    hint = requeue_hints.pod_shrank(pod("o", before, node_name="n1"), pod("o", after, node_name="n1"))
+    shrunk = pod("o", after, node_name="n1")
+    there = cluster(node("n1", "cpu=4,memory=8Gi,x.io/gpu=2"), on={"n1": [shrunk]}).nodes["n1"]
+    hint = requeue_hints.pod_shrank(pod("o", before, node_name="n1"), shrunk, there)
     assert hint(waiting(pod("p", asked), FIT)) is expected
 
 
 @pytest.mark.parametrize(
-    ("rejected_by", "expected"),
-    [([FIT], True), (["NodePorts"], True), (["TaintToleration"], False), (["VolumeBinding"], False), ([], True)],
+    ("gone", "rejected_by", "expected"),
+    [
+        (pod("gone", "cpu=1"), [FIT], True),
+        (pod("gone", "cpu=1"), ["NodePorts"], False),
+        (pod("gone", containers=[{"name": "c", "ports": [{"hostPort": 80}]}]), ["NodePorts"], True),
+        (pod("gone", "cpu=1"), ["VolumeRestrictions"], False),
+        (
+            pod("gone", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]),
+            ["VolumeRestrictions"],
+            True,
+        ),
+        (pod("gone"), [SPREAD], True),
+        (pod("gone", namespace="other"), [SPREAD], False),
+        (pod("gone"), ["TaintToleration"], False),
+        (pod("gone"), ["VolumeBinding"], False),
+        (pod("gone"), [], True),
+    ],
 )
-def test_a_pod_that_leaves_frees_what_it_held(rejected_by: list[str], expected: bool) -> None:
-    assert requeue_hints.pod_removed(pod("gone", "cpu=1"))(waiting(pod("p", "cpu=1"), *rejected_by)) is expected
+def test_a_pod_that_leaves_frees_what_it_held(gone: PodInfo, rejected_by: list[str], expected: bool) -> None:
+    there = cluster(node("n1")).nodes["n1"]
+    assert requeue_hints.pod_removed(gone, there)(waiting(pod("p", "cpu=1"), *rejected_by)) is expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "priority", "others", "expected"),
+    [
+        ("cpu=1", 0, ["cpu=3"], True),
+        ("cpu=2", 0, ["cpu=3"], False),
+        ("cpu=2", 1, ["cpu=3"], True),
+        ("cpu=5", 1, ["cpu=3"], False),
+        ("cpu=2", 0, [], True),
+        ("cpu=5", 0, [], False),
+        ("", 0, ["", "", ""], False),
+    ],
+)
+def test_a_departure_helps_only_pods_for_which_the_node_has_room(
+    asked: str, priority: int, others: list[str], expected: bool
+) -> None:
+    """Room beside the pods that stay, or room without those that the waiting pod could evict."""
+    there = cluster(node("n1", pods=3), on={"n1": [pod(f"o{n}", text) for n, text in enumerate(others)]}).nodes["n1"]
+    entry = waiting(pod("p", asked, priority=priority), FIT)
+    assert requeue_hints.pod_removed(pod("gone", "cpu=1"), there)(entry) is expected
+
+
+def test_a_departure_from_a_node_that_is_gone_frees_no_room() -> None:
+    assert not requeue_hints.pod_removed(pod("gone", "cpu=1"), None)(waiting(pod("p", "cpu=1"), FIT))
 
 
 def test_a_departure_helps_against_anti_affinity_of_either_side() -> None:
     grumpy = pod("g", affinity=anti_affinity(near({"app": "x"})))
     plain = pod("q")
-    assert requeue_hints.pod_removed(grumpy)(waiting(plain, AFFINITY))
-    assert requeue_hints.pod_removed(plain)(waiting(grumpy, AFFINITY))
-    assert not requeue_hints.pod_removed(plain)(waiting(pod("r", affinity=affinity(near({"app": "x"}))), AFFINITY))
+    assert requeue_hints.pod_removed(grumpy, None)(waiting(plain, AFFINITY))
+    assert requeue_hints.pod_removed(plain, None)(waiting(grumpy, AFFINITY))
+    assert not requeue_hints.pod_removed(plain, None)(
+        waiting(pod("r", affinity=affinity(near({"app": "x"}))), AFFINITY)
+    )
 
 
 def test_an_arrival_helps_those_who_want_company() -> None:
-    lonely = pod("p", affinity=affinity(near({"app": "x"})))
-    assert requeue_hints.pod_added(pod("q", labels={"app": "x"}))(waiting(lonely, AFFINITY))
-    assert not requeue_hints.pod_added(pod("q"))(waiting(pod("p"), FIT))
-    assert requeue_hints.pod_added(pod("q"))(waiting(pod("p"), SPREAD))
-    assert not requeue_hints.pod_added(pod("q", namespace="other"))(waiting(pod("p"), SPREAD))
+    lonely = waiting(pod("p", affinity=affinity(near({"app": "x"}))), AFFINITY)
+    state = cluster()
+    assert requeue_hints.pod_added(pod("q", labels={"app": "x"}), state)(lonely)
+    assert not requeue_hints.pod_added(pod("q", labels={"app": "y"}), state)(lonely)
+    assert not requeue_hints.pod_added(pod("q", labels={"app": "x"}, namespace="other"), state)(lonely)
+    assert not requeue_hints.pod_added(pod("q"), state)(waiting(pod("p"), FIT))
+    assert requeue_hints.pod_added(pod("q"), state)(waiting(pod("p"), SPREAD))
+    assert not requeue_hints.pod_added(pod("q", namespace="other"), state)(waiting(pod("p"), SPREAD))
 
 
 @pytest.mark.parametrize(("rejected_by", "expected"), [("VolumeBinding", True), (FIT, False)])

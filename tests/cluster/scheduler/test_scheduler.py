@@ -7,11 +7,12 @@ import pytest
 from tests.cluster.scheduler.scenery import affinity, amounts, near, node_document, pod_document
 
 from kohort.cluster.scheduler.registration import register
-from kohort.cluster.scheduler.scheduler import Settings
+from kohort.cluster.scheduler.scheduler import Scheduler, Settings
 from kohort.kube import errors
 from kohort.kube.client import PatchType
 from kohort.kube.resources import (
     EVENTS,
+    NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -299,3 +300,43 @@ def test_a_scheduler_that_dies_at_any_write_leaves_nothing_undone() -> None:
         assert waits(cluster, left)
 
     assert crash_at_every_write(lambda: Cluster(parts=ONE), "scheduler", story) >= 6
+
+
+async def test_a_binding_does_not_wait_behind_the_reports_of_pods_that_no_node_takes() -> None:
+    """Counted in writes: what has a slot, and one turn, is all that other pods may have before it."""
+    slots = Settings().concurrent_writes
+    async with Cluster(parts=ONE) as cluster:
+        await add_node(cluster, "n1", "cpu=4,memory=1Gi")
+        await cluster.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+        faults = cluster.faults("scheduler")
+        faults.slow_down(1.0, on=writes(PODS))
+        before = faults.write_count
+        for number in range(5 * slots):
+            await add_pod(cluster, f"p{number}", "cpu=100")
+        document = pod_document("q", "cpu=1")
+        document["metadata"]["namespace"] = "other"
+        await cluster.client.create(PODS, document)
+        await cluster.until(lambda: waits(cluster, f"p{5 * slots - 1}"))
+        bound = writes(PODS, subresource="binding")
+        order = [bound(request) for request in faults.writes_since(before) if writes(PODS)(request)]
+        assert order.index(True) <= slots + 1
+
+
+async def test_a_pod_that_leaves_wakes_no_pod_that_would_not_fit_there() -> None:
+    schedulers: list[Scheduler] = []
+
+    def attempts() -> int:
+        waiting = (schedulers[0].queue.get(found["metadata"]["uid"]) for found in cluster.objects(PODS))
+        return sum(entry.attempts for entry in waiting if entry is not None)
+
+    async with Cluster(extra={"scheduler": lambda manager: schedulers.append(register(manager))}) as cluster:
+        await add_node(cluster, "n1", "cpu=4,memory=1Gi")
+        await add_pod(cluster, "small", "cpu=1")
+        await cluster.until(lambda: node_of(cluster, "small") == "n1")
+        for number in range(50):
+            await add_pod(cluster, f"p{number}", "cpu=100")
+        await cluster.until(lambda: all(waits(cluster, f"p{number}") for number in range(50)))
+        before = attempts()
+        await cluster.client.delete(PODS, "small", "default", grace_seconds=0)
+        await asyncio.sleep(30)
+        assert attempts() == before == 50

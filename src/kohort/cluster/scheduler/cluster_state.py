@@ -189,10 +189,15 @@ class ClusterState:
         self.drop_nomination(info.uid)
         self.nominated.setdefault(node_name, {})[info.uid] = info
 
-    def drop_nomination(self, uid: str) -> None:
-        for node_name, waiting in [*self.nominated.items()]:
-            if waiting.pop(uid, None) is not None and not waiting:
-                del self.nominated[node_name]
+    def drop_nomination(self, uid: str) -> tuple[PodInfo, str] | None:
+        """The nominated pod and its node, None if it was not nominated."""
+        for node_name, waiting in self.nominated.items():
+            info = waiting.pop(uid, None)
+            if info is not None:
+                if not waiting:
+                    del self.nominated[node_name]
+                return info, node_name
+        return None
 
     # Live counts
 

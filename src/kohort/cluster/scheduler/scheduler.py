@@ -4,13 +4,17 @@ Handlers keep the cluster state and the queue current. One loop takes the next p
 writes the decision, so that the next decision does not wait for the write. A pod counts on its node from the moment of
 the decision.
 
+The loop takes a pod when one of its slots for writes is free, so decisions never run far ahead of the writes: else the
+binding of a pod whose turn it is would wait behind the reports of thousands of pods that were rejected before it.
+
 A decision and its changes in memory (assume the pod on its node, or mark it unschedulable) happen without an await in
 between. So no event can be missed between "no node takes the pod" and "requeue the pod when something changes".
 """
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Final
 
@@ -75,8 +79,10 @@ class Scheduler:
     async def run(self) -> None:
         try:
             while True:
+                await self._slots.acquire()
                 entry = self.queue.pop(self._now())
                 if entry is None:
+                    self._slots.release()
                     await self._wait_for_work()
                     continue
                 self._attempt(entry)
@@ -101,13 +107,15 @@ class Scheduler:
             self._recount_deferred()
 
     def _attempt(self, entry: QueuedPod) -> None:
-        """Decide about one pod; the writes that follow run in a task beside the next decisions."""
+        """Decide about one pod; the writes that follow run in a task beside the next decisions. The task has the slot
+        that the loop acquired."""
         try:
             writing = self._decide(entry)
         except Exception:
             _log.exception("scheduling decision failed", pod=str(entry.info.key))
             self.metrics.attempt("error")
             self.queue.retry(entry, self._now())
+            self._slots.release()
             return
         task = asyncio.create_task(writing)
         self._tasks.add(task)
@@ -115,6 +123,7 @@ class Scheduler:
 
     def _finished(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
+        self._slots.release()
         if not task.cancelled() and (problem := task.exception()) is not None:
             _log.error("scheduling failed", problem=repr(problem))
 
@@ -135,8 +144,9 @@ class Scheduler:
         if pod.claims:
             plan = self.cluster.storage.plan(claims_of(pod, self.cluster), node.name, node.labels) or plan
             self.cluster.storage.reserve(plan, node.name)
-        self.cluster.drop_nomination(pod.uid)
+        nomination = self.cluster.drop_nomination(pod.uid)
         self.cluster.assume(pod, node.name)
+        self._nomination_ended(nomination)
         return self._bind(entry, node.name, plan)
 
     def _reject(self, entry: QueuedPod, unschedulable: Unschedulable) -> Coroutine[object, None, None]:
@@ -149,7 +159,7 @@ class Scheduler:
             case NoEviction() as no_eviction:
                 message = unschedulable_message(unschedulable, no_eviction)
                 if no_eviction.reason is not NoEvictionReason.VICTIMS_TERMINATING:
-                    self.cluster.drop_nomination(pod.uid)
+                    self._nomination_ended(self.cluster.drop_nomination(pod.uid))
         self.queue.mark_unschedulable(entry, unschedulable.filters, self._now())
         self.metrics.attempt("unschedulable")
         return self._report(entry, message, eviction)
@@ -158,30 +168,41 @@ class Scheduler:
         pod = entry.info
         try:
             if not plan.empty:
-                await self._writer.bind_volumes(plan, node_name)
-            async with self._slots:
-                await self._writer.bind(pod, node_name)
+                async with self._slot_for_others():
+                    await self._writer.bind_volumes(plan, node_name)
+            await self._writer.bind(pod, node_name)
         except asyncio.CancelledError:
             raise
         except Exception as problem:
-            if await self._writer.was_bound(pod, problem):
+            async with self._slot_for_others():
+                was_bound = await self._writer.was_bound(pod, problem)
+            if was_bound:
                 self._bound(entry, plan)
             else:
-                await self._not_bound(entry, plan, problem)
+                await self._not_bound(entry, node_name, plan, problem)
         else:
             self._bound(entry, plan)
+
+    @asynccontextmanager
+    async def _slot_for_others(self) -> AsyncIterator[None]:
+        """For what may wait for minutes: other controllers, or an API server that is away."""
+        self._slots.release()
+        try:
+            yield
+        finally:
+            await self._slots.acquire()
 
     def _bound(self, entry: QueuedPod, plan: VolumePlan) -> None:
         self.queue.remove(entry.info.uid)
         self.cluster.storage.release(plan)
         self.metrics.attempt("scheduled", entry.attempts)
 
-    async def _not_bound(self, entry: QueuedPod, plan: VolumePlan, problem: Exception) -> None:
+    async def _not_bound(self, entry: QueuedPod, node_name: str, plan: VolumePlan, problem: Exception) -> None:
         pod = entry.info
         self.cluster.storage.release(plan)
         if pod.uid in self.cluster.assumed:
             self.cluster.forget(pod.uid)
-            self._requeue(requeue_hints.pod_removed(pod))
+            self._requeue(requeue_hints.pod_removed(pod, self.cluster.nodes.get(node_name)))
         self.metrics.attempt("error")
         if isinstance(problem, errors.NotFound):
             self.queue.remove(pod.uid)
@@ -225,8 +246,7 @@ class Scheduler:
     async def _write_or_log(self, writing: Coroutine[object, None, None]) -> None:
         """A write that may fail: the next attempt to place the pod repeats it."""
         try:
-            async with self._slots:
-                await writing
+            await writing
         except errors.ApiError as problem:
             _log.debug("write failed", problem=problem.message)
 
@@ -247,35 +267,38 @@ class Scheduler:
     def _pod_gone(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         self.queue.remove(uid)
-        self.cluster.drop_nomination(uid)
+        self._nomination_ended(self.cluster.drop_nomination(uid))
+        node_name = self.cluster.pods.get(uid, "")
         left = self.cluster.remove_pod(uid)
         if left is not None:
-            self._requeue(requeue_hints.pod_removed(left))
+            self._requeue(requeue_hints.pod_removed(left, self.cluster.nodes.get(node_name)))
 
     def _pod_on_node(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         before = self.cluster.pod_on_node(uid)
         info = PodInfo(pod, before=before, count_deferred=self._counts_deferred(pod))
         self.queue.remove(uid)
-        self.cluster.drop_nomination(uid)
+        nomination = self.cluster.drop_nomination(uid)
         if before is not None and info.counts_like(before) and self.cluster.replace_equal(info, pod.spec.node_name):
             return
         self.cluster.add_pod(info, pod.spec.node_name)
+        self._nomination_ended(nomination)
         if before is None or before.labels != info.labels:
-            self._requeue(requeue_hints.pod_added(info))
+            self._requeue(requeue_hints.pod_added(info, self.cluster))
         if before is not None:
-            self._requeue(requeue_hints.pod_shrank(before, info))
+            node = self.cluster.nodes[pod.spec.node_name]
+            self._requeue(requeue_hints.pod_shrank(before, info, node))
             if (before.alive and not info.alive) or before.labels != info.labels:
-                self._requeue(requeue_hints.pod_removed(before))
+                self._requeue(requeue_hints.pod_removed(before, node))
 
     def _pod_without_node(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         if not self._is_responsible_for(pod):
             self.queue.remove(uid)
-            self.cluster.drop_nomination(uid)
+            self._nomination_ended(self.cluster.drop_nomination(uid))
             return
-        info = PodInfo(pod)
         entry = self.queue.get(uid)
+        info = PodInfo(pod, before=None if entry is None else entry.info)
         if entry is None:
             if uid in self.cluster.assumed:
                 return
@@ -288,6 +311,12 @@ class Scheduler:
                 self._requeue(lambda other: other is entry)
         if pod.status.nominated_node_name and entry is None:
             self.cluster.nominate(info, pod.status.nominated_node_name)
+
+    def _nomination_ended(self, nomination: tuple[PodInfo, str] | None) -> None:
+        """The room that was kept for the pod is free, unless the pod has it now."""
+        if nomination is not None:
+            pod, node_name = nomination
+            self._requeue(requeue_hints.pod_removed(pod, self.cluster.nodes.get(node_name)))
 
     def _is_responsible_for(self, pod: Pod) -> bool:
         return (

@@ -14,6 +14,10 @@ NO_EPHEMERAL_STORAGE: Final = InsufficientResource(EPHEMERAL_STORAGE)
 
 
 def resources_fit(pod: PodInfo, cluster: ClusterState) -> NodeCheck:
+    return room_for(pod)
+
+
+def room_for(pod: PodInfo) -> NodeCheck:
     """What the pod requests must be free on the node. Preemption cannot help a pod that requests more than the node
     has."""
     asked = pod.requested
