@@ -15,6 +15,7 @@ from tests.groups.test_lifecycle import NAMESPACE, create, images, patch, pods, 
 from tests.installed import installed
 
 from kohort.groups.disruption_budget import (
+    AwayGroups,
     AwayReason,
     DisruptedBy,
     DisruptedGroup,
@@ -63,11 +64,11 @@ def test_which_groups_are_away() -> None:
 
 
 def test_an_eviction_is_allowed_where_it_costs_nothing_or_the_budget_has_room() -> None:
-    away = {1: AwayReason.NOT_READY}
+    away, none = AwayGroups(2, {0: None, 1: AwayReason.NOT_READY}), AwayGroups(1, {0: None})
     assert decide_eviction(1, away, 0) == EvictionAllowed(noted=False)
     assert decide_eviction(0, away, 2) == EvictionAllowed(noted=True)
     assert decide_eviction(0, away, 1) == EvictionRefused(1, away)
-    assert decide_eviction(0, {}, 0) == EvictionRefused(0, {})
+    assert decide_eviction(0, none, 0) == EvictionRefused(0, none)
 
 
 def test_a_note_counts_for_a_while_and_for_its_leader() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
 from kohort.objects.json_types import JsonObject
-from kohort.rules.group_state import ABSENT, GroupState
+from kohort.rules.group_state import ABSENT, GroupsInOrder, GroupState
 
 Amount = int | str
 
@@ -59,7 +59,7 @@ class Model:
                 surge=subject.surge,
                 unavailable=subject.unavailable,
                 leader_set=before,
-                groups=states,
+                groups=GroupsInOrder.of(states),
                 template_changed=self.template_changed,
             )
         )

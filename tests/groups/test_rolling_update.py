@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
-from kohort.rules.group_state import ABSENT, GroupState
+from kohort.rules.group_state import ABSENT, GroupsInOrder, GroupState
 
 STATES = {
     "o+": GroupState(True, False),
@@ -33,7 +33,7 @@ class Roll:
             surge=min(self.surge, self.wanted),
             unavailable=self.unavailable,
             leader_set=self.leader_set,
-            groups=[STATES[group] for group in self.groups],
+            groups=GroupsInOrder.of([STATES[group] for group in self.groups]),
             template_changed=changed,
         )
         plan = plan_roll(view)
@@ -215,14 +215,14 @@ def test_how_many_surge_groups_are_kept() -> None:
     rows = {(1, 1, 0, 1): 2, (4, 2, 1, 2): 5, (2, 2, 1, 2): 3, (1, 1, 0, 0): 1, (1, 1, 1, 1): 1, (3, 0, 0, 1): 3}
     for (wanted, surge, unavailable, unfinished), expected in rows.items():
         groups = [STATES["U+"]] * (wanted - unfinished) + [STATES["o-"]] * unfinished
-        view = RollView(wanted, 0, surge, unavailable, LeaderSet(wanted, 1, wanted), groups)
+        view = RollView(wanted, 0, surge, unavailable, LeaderSet(wanted, 1, wanted), GroupsInOrder.of(groups))
         assert plan_roll(view).replicas == expected
 
 
 def test_a_ready_surge_group_is_kept_while_it_is_needed() -> None:
     """Group 0 came back before group 4: giving back 5 and 6 now would leave one ready group where two are promised."""
     groups = [STATES[state] for state in ("U+", "o-", "o-", "o-", "U-", "U+", "U+")]
-    assert plan_roll(RollView(4, 0, 3, 2, LeaderSet(7, 0, 4), groups)).replicas == 6
+    assert plan_roll(RollView(4, 0, 3, 2, LeaderSet(7, 0, 4), GroupsInOrder.of(groups))).replicas == 6
 
 
 def test_a_group_that_fails_at_rest_is_no_reason_for_a_surge() -> None:
@@ -253,9 +253,9 @@ def test_a_useless_surge_group_of_the_old_revision_is_given_back() -> None:
 def test_a_second_change_spares_the_surge_groups_that_carry_the_load() -> None:
     """Groups 1 to 3 are away for the first change; replacing 4 and 5 as well would leave one of three promised."""
     groups = [STATES[state] for state in ("o+", "o-", "o-", "o-", "o+", "o+")]
-    plan = plan_roll(RollView(4, 0, 2, 1, LeaderSet(6, 1, 4), groups, template_changed=True))
+    plan = plan_roll(RollView(4, 0, 2, 1, LeaderSet(6, 1, 4), GroupsInOrder.of(groups), template_changed=True))
     assert (plan.partition, plan.replicas) == (6, 6)
-    assert plan_roll(RollView(4, 0, 2, 1, LeaderSet(6, 6, 4), groups)).partition == 6
+    assert plan_roll(RollView(4, 0, 2, 1, LeaderSet(6, 6, 4), GroupsInOrder.of(groups))).partition == 6
 
 
 rolls = st.tuples(st.integers(1, 8), st.integers(0, 4), st.integers(0, 4)).filter(lambda roll: roll[1] + roll[2] > 0)

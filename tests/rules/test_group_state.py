@@ -11,10 +11,10 @@ from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
 from kohort.rules.group_state import (
     ABSENT,
+    GroupsInOrder,
     GroupState,
     group_size,
     group_state,
-    in_order,
     leader_is_updated,
     placement_of,
     pod_is_ready,
@@ -150,7 +150,7 @@ def test_a_group_is_ready_by_its_pods_when_all_of_them_are(members: list[Pod], r
 
 @given(st.dictionaries(st.integers(0, 9), st.builds(GroupState, st.booleans(), st.booleans())), st.integers(0, 12))
 def test_groups_are_listed_by_index_with_gaps_filled(states: dict[int, GroupState], count: int) -> None:
-    listed = in_order(states, count)
+    listed = GroupsInOrder(states, count)
     assert len(listed) == count
     assert all(found == states.get(index, ABSENT) for index, found in enumerate(listed))
     assert all(found.done == (found.ready and found.updated) for found in listed)
@@ -159,4 +159,4 @@ def test_groups_are_listed_by_index_with_gaps_filled(states: dict[int, GroupStat
 def test_a_group_that_does_not_exist_is_neither_ready_nor_updated() -> None:
     assert (ABSENT.exists, ABSENT.ready, ABSENT.updated) == (False, False, False)
     assert GroupState(ready=False, updated=False).exists, "unless said otherwise"
-    assert in_order({}, 2) == [ABSENT, ABSENT]
+    assert [*GroupsInOrder({}, 2)] == [ABSENT, ABSENT]

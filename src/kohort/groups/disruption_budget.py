@@ -23,7 +23,7 @@ before it rolls groups: of two that decide at the same moment, one must look aga
 after that the pods themselves show what happened.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -33,6 +33,7 @@ import msgspec
 from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
+from kohort.rules.group_identity import parse_index
 from kohort.rules.group_state import GroupState, RestartState
 
 NOTE_SECONDS: Final = 30.0
@@ -69,6 +70,31 @@ class AwayReason(StrEnum):
     EVICTED = "being evicted"
 
 
+class AwayGroups(Mapping[int, AwayReason]):
+    """Why groups are away, by index, in order. Wanted groups that do not exist are not stored: there may be a million
+    of them."""
+
+    def __init__(self, replicas: int, existing: Mapping[int, AwayReason | None]) -> None:
+        """`existing` has None for groups that are not away."""
+        self._wanted = range(replicas)
+        self._existing = {index: why for index, why in sorted(existing.items()) if index in self._wanted}
+        self.existing = {index: why for index, why in self._existing.items() if why is not None}
+
+    def __len__(self) -> int:
+        return len(self._wanted) - len(self._existing) + len(self.existing)
+
+    def __getitem__(self, index: int) -> AwayReason:
+        if index not in self._wanted:
+            raise KeyError(index)
+        why = self._existing.get(index, AwayReason.NOT_READY)
+        if why is None:
+            raise KeyError(index)
+        return why
+
+    def __iter__(self) -> Iterator[int]:
+        return (index for index in self._wanted if self._existing.get(index, AwayReason.NOT_READY) is not None)
+
+
 class EvictionAllowed(msgspec.Struct, frozen=True):
     noted: bool
     """It costs a group, and is to be noted first."""
@@ -76,7 +102,7 @@ class EvictionAllowed(msgspec.Struct, frozen=True):
 
 class EvictionRefused(msgspec.Struct, frozen=True):
     limit: int
-    away: Mapping[int, AwayReason]
+    away: AwayGroups
 
 
 EvictionDecision = EvictionAllowed | EvictionRefused
@@ -87,22 +113,23 @@ def groups_away(
     states: Mapping[int, GroupState],
     notes: Mapping[int, DisruptedGroup],
     roll_partition: int,
-) -> dict[int, AwayReason]:
-    """The wanted groups that are away, by index. `roll_partition` is that of the leader StatefulSet."""
-    found: dict[int, AwayReason] = {}
-    for index in range(replicas):
-        state = states.get(index)
-        if state is None or not state.ready:
-            found[index] = _why_not_ready(state)
-        elif not state.updated and index >= roll_partition:
-            found[index] = AwayReason.ROLLING
-        elif index in notes:
-            found[index] = AwayReason.EVICTED if notes[index].by is DisruptedBy.EVICTION else AwayReason.ROLLING
-    return found
+) -> AwayGroups:
+    """The wanted groups that are away. `roll_partition` is that of the leader StatefulSet."""
+
+    def why(index: int, state: GroupState) -> AwayReason | None:
+        if not state.ready:
+            return _why_not_ready(state)
+        if not state.updated and index >= roll_partition:
+            return AwayReason.ROLLING
+        if index in notes:
+            return AwayReason.EVICTED if notes[index].by is DisruptedBy.EVICTION else AwayReason.ROLLING
+        return None
+
+    return AwayGroups(replicas, {index: why(index, state) for index, state in states.items()})
 
 
-def _why_not_ready(state: GroupState | None) -> AwayReason:
-    match state.restart if state is not None else None:
+def _why_not_ready(state: GroupState) -> AwayReason:
+    match state.restart:
         case RestartState.HELD:
             return AwayReason.HELD
         case RestartState.DUE:
@@ -110,7 +137,7 @@ def _why_not_ready(state: GroupState | None) -> AwayReason:
     return AwayReason.NOT_READY
 
 
-def decide_eviction(group: int, away: Mapping[int, AwayReason], limit: int) -> EvictionDecision:
+def decide_eviction(group: int, away: AwayGroups, limit: int) -> EvictionDecision:
     if group in away:
         return EvictionAllowed(noted=False)
     return EvictionAllowed(noted=True) if len(away) < limit else EvictionRefused(limit, away)
@@ -127,14 +154,14 @@ def valid_notes(
     """Notes that count, by group. `leaders` has the uids of leaders that exist."""
     found: dict[int, DisruptedGroup] = {}
     for key, raw in status.items():
-        note = _read(raw)
+        note, index = _read(raw), parse_index(key)
         if (
             note is not None
-            and key.isdecimal()
-            and leaders.get(int(key)) == note.leader
+            and index is not None
+            and leaders.get(index) == note.leader
             and _age(note, now) < NOTE_SECONDS
         ):
-            found[int(key)] = note
+            found[index] = note
     return found
 
 

@@ -53,7 +53,7 @@ class EarlyRoll(msgspec.Struct, frozen=True):
 def plan_early_roll(view: EarlyRollView) -> EarlyRoll:
     if view.partition > 0:
         return EarlyRoll()
-    failed = [index for index in view.groups if _has_failed_before(view.states.get(index))]
+    failed = sorted(index for index in view.states if index in view.groups and _has_failed_before(view.states[index]))
     returning = view.on_delete and any(_is_returning(view, index) for index in view.groups)
     if not failed and not returning:
         return EarlyRoll()
@@ -63,9 +63,9 @@ def plan_early_roll(view: EarlyRollView) -> EarlyRoll:
     return EarlyRoll(True, tuple(index for index in failed if index in leaders and not leaders[index].deleting))
 
 
-def _has_failed_before(state: GroupState | None) -> bool:
+def _has_failed_before(state: GroupState) -> bool:
     """With a template that it shall not have any more."""
-    return state is not None and not state.updated and state.restart is not None
+    return not state.updated and state.restart is not None
 
 
 def _is_returning(view: EarlyRollView, index: int) -> bool:

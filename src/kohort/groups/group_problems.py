@@ -4,9 +4,12 @@ They are kept by leader, because the name of a leader is the identity of its gro
 next attempt of the pod controller finds them again.
 """
 
+from operator import itemgetter
+
 import msgspec
 
 from kohort.kube.resources import Key
+from kohort.rules.group_identity import parse_index
 from kohort.rules.recorded_restarts import DueRestart
 
 
@@ -42,6 +45,16 @@ class GroupProblems:
 
     def recreation_delayed(self, leader: Key) -> DueRestart | None:
         return self._delayed.get(leader)
+
+    def delayed_recreations(self, group_set: Key) -> list[tuple[int, DueRestart]]:
+        """Of the groups of a set, by index."""
+        prefix = f"{group_set.name}-"
+        found = (
+            (parse_index(leader.name.removeprefix(prefix)), due)
+            for leader, due in self._delayed.items()
+            if leader.namespace == group_set.namespace and leader.name.startswith(prefix)
+        )
+        return sorted(((index, due) for index, due in found if index is not None), key=itemgetter(0))
 
     def forget(self, leader: Key) -> None:
         """The leader is gone, and its problems with it."""

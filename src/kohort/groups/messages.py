@@ -5,9 +5,10 @@ Upstream's controller emits some of these events too; where it does, the text is
 
 from collections.abc import Mapping
 from enum import Enum
+from itertools import islice
 from typing import Final
 
-from kohort.groups.disruption_budget import AwayReason
+from kohort.groups.disruption_budget import AwayGroups, AwayReason
 from kohort.groups.group_problems import WorkersRefused
 from kohort.groups.rolling_update import RollPlan, RollReason
 from kohort.objects.counted_nouns import counted
@@ -197,17 +198,17 @@ def replaced_pod_without_webhook(pod: str, lacks: str) -> str:
     return f"Pod {pod} was created while the webhook was away and lacks {lacks}; deleted it, so that it is created anew"
 
 
-def eviction_refused(name: str, pod: str, replicas: int, limit: int, away: Mapping[int, AwayReason]) -> str:
+def eviction_refused(name: str, pod: str, replicas: int, limit: int, away: AwayGroups) -> str:
     """`name` is namespace and name of the set."""
-    texts = [f"group {index} ({reason.value})" for index, reason in sorted(away.items())]
-    more = f" and {len(texts) - _MOST_GROUPS} more" if len(texts) > _MOST_GROUPS else ""
-    held = [index for index, reason in sorted(away.items()) if reason is AwayReason.HELD]
+    texts = [f"group {index} ({reason.value})" for index, reason in islice(away.items(), _MOST_GROUPS)]
+    more = f" and {len(away) - _MOST_GROUPS} more" if len(away) > _MOST_GROUPS else ""
+    held = [index for index, reason in away.existing.items() if reason is AwayReason.HELD]
     namespace, _, short = name.partition("/")
     restart = f"kohort restart {short} -n {namespace} --group {held[0]}" if held else ""
     end = f"; group {held[0]} does not come back by itself, restart it: {restart}" if held else ""
     return (
         f"Cannot evict pod {pod}: LeaderWorkerSet {name} allows {limit} of its {counted(replicas, 'group')} to be away "
-        f"(spec.disruptionBudget.maxUnavailable), and away are: {', '.join(texts[:_MOST_GROUPS]) or 'none'}{more}{end}"
+        f"(spec.disruptionBudget.maxUnavailable), and away are: {', '.join(texts) or 'none'}{more}{end}"
     )
 
 

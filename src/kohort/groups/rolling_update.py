@@ -31,14 +31,15 @@ was held stays, because the groups below `P` still wait for their turn.
 | 4 | 1 | 1 | group 1 done: the last old group is within U | 0 | 4 |
 | 4 | 0 | 1 | template changed: nothing moves before the surge is ready | 4 | 5 |
 | 4 | 1 | 1 | template changed, held by P = 4: nothing may move, so there is no surge | 4 | 4 |
+
+Everything is counted over the groups that exist: a set may ask for a million of which none exists.
 """
 
-from collections.abc import Sequence
 from enum import Enum
 
 import msgspec
 
-from kohort.rules.group_state import GroupState
+from kohort.rules.group_state import GroupsInOrder, GroupState
 
 
 class LeaderSet(msgspec.Struct, frozen=True):
@@ -60,7 +61,7 @@ class RollView(msgspec.Struct, frozen=True):
     unavailable: int
     """U, resolved."""
     leader_set: LeaderSet | None
-    groups: Sequence[GroupState]
+    groups: GroupsInOrder
     """By index, 0 to the StatefulSet's replicas less one."""
     template_changed: bool = False
     """This pass writes a new revision."""
@@ -129,15 +130,18 @@ def _may_replace(view: RollView) -> bool:
     """Whether some group that the user's partition leaves free has an old revision, or all have, in this very pass."""
     if view.template_changed:
         return view.partition < view.replicas
-    return any(group.exists and not group.updated for group in view.groups[view.partition : view.replicas])
+    existing = view.groups.below(view.replicas).existing
+    return any(index >= view.partition and not group.updated for index, group in existing.items())
 
 
 def _begun(view: RollView) -> int:
     """How many groups there are, without surge groups at the end that have the old revision and are not needed."""
     groups, count = view.groups, len(view.groups)
-    needed = min(view.replicas - view.unavailable, _ready(groups))
+    ready = groups.ready
+    needed = min(view.replicas - view.unavailable, ready)
     while count > view.replicas and groups[count - 1].exists and not groups[count - 1].updated:
-        if _ready(groups[: count - 1]) < needed:
+        ready -= groups[count - 1].ready
+        if ready < needed:
             break
         count -= 1
     return count
@@ -149,32 +153,31 @@ def _with_surge(view: RollView, unfinished: int) -> int:
         return view.replicas + view.surge
     fewest = view.replicas + max(0, unfinished - view.unavailable)
     most = min(len(view.groups), view.replicas + view.surge)
-    needed = min(view.replicas - view.unavailable, _ready(view.groups))
-    for count in range(fewest, most):
-        if _ready(view.groups[:count]) >= needed:
-            return count
-    return max(fewest, most)
-
-
-def _ready(groups: Sequence[GroupState]) -> int:
-    return sum(group.ready for group in groups)
+    ready = [index for index, group in view.groups.existing.items() if group.ready]
+    needed = min(view.replicas - view.unavailable, len(ready))
+    enough = ready[needed - 1] + 1 if needed > 0 else 0
+    return max(fewest, min(enough, most))
 
 
 def _unfinished(view: RollView) -> int:
-    wanted = view.groups[: view.replicas]
-    return sum(not group.done for group in wanted) + view.replicas - len(wanted)
+    return view.replicas - view.groups.below(view.replicas).done
 
 
 def _step(view: RollView, current: LeaderSet) -> int:
     groups, count = view.groups, current.replicas
     reach = view.unavailable + view.surge - (view.replicas + view.surge - count)
     base = max(0, count - _tail(groups, count) - reach)
-    partition = base + sum(not group.ready for group in groups[:base])
-    for index in range(min(partition, count - 1), base - 1, -1):
-        if groups[index].ready and not groups[index].updated:
-            break
-        partition = index
-    return min(partition, current.partition)
+    partition = base + base - groups.below(base).ready
+    highest = min(partition, count - 1)
+    if highest < base or _is_taken(groups[highest]):
+        return min(partition, current.partition)
+    taken = [index for index, group in groups.below(highest).existing.items() if index >= base and _is_taken(group)]
+    return min(max(taken, default=base - 1) + 1, current.partition)
+
+
+def _is_taken(group: GroupState) -> bool:
+    """Rolling it costs availability."""
+    return group.ready and not group.updated
 
 
 def _affordable(view: RollView, partition: int, highest: int, replicas: int) -> int:
@@ -184,19 +187,21 @@ def _affordable(view: RollView, partition: int, highest: int, replicas: int) -> 
     when a new template arrives in the middle of a roll while surge groups carry the load, the count alone would take
     too many.
     """
-    staying = view.groups[:replicas]
+    staying = view.groups.below(replicas)
     needed = min(view.replicas - view.unavailable, _spared(staying, highest))
-    while partition < highest and _spared(staying, partition) < needed:
-        partition += 1
-    return partition
+    lacking = needed - _spared(staying, partition)
+    if lacking <= 0 or partition >= highest:
+        return partition
+    taken = [index for index, group in staying.existing.items() if index >= partition and _is_taken(group)]
+    return taken[lacking - 1] + 1
 
 
-def _spared(groups: Sequence[GroupState], partition: int) -> int:
+def _spared(groups: GroupsInOrder, partition: int) -> int:
     """Ready groups that a partition leaves alone: those below it, and those that are updated already."""
-    return sum(group.ready and (index < partition or group.updated) for index, group in enumerate(groups))
+    return sum(group.ready and (index < partition or group.updated) for index, group in groups.existing.items())
 
 
-def _tail(groups: Sequence[GroupState], count: int) -> int:
+def _tail(groups: GroupsInOrder, count: int) -> int:
     length = 0
     while length < count and groups[count - 1 - length].done:
         length += 1

@@ -52,7 +52,7 @@ from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Pod
 from kohort.rules import group_labels
 from kohort.rules.group_identity import parse_index
-from kohort.rules.group_state import GroupState, in_order, leader_is_updated, placement_of
+from kohort.rules.group_state import GroupsInOrder, GroupState, leader_is_updated, placement_of
 
 
 class UseRevision(msgspec.Struct, frozen=True):
@@ -269,7 +269,7 @@ def roll_view(observed: SetObservation) -> RollView:
         surge=group_set.surge,
         unavailable=group_set.unavailable,
         leader_set=current,
-        groups=in_order(without_evicted(observed.states, observed.notes), current.replicas if current else 0),
+        groups=GroupsInOrder(without_evicted(observed.states, observed.notes), current.replicas if current else 0),
         template_changed=observed.roll_begins,
     )
 

@@ -102,12 +102,10 @@ class ObstacleTracker:
 
     def _failing_group(self, key: Key, wanted: int) -> Obstacle | None:
         """A group that fails repeatedly. It may be ready in between, so no other obstacle would stand for long."""
-        for index in range(wanted):
-            leader = leader_name(key.name, index)
-            delayed = self._problems.recreation_delayed(Key(key.namespace, leader))
-            if delayed is not None:
+        for index, delayed in self._problems.delayed_recreations(key):
+            if index < wanted:
                 text = messages.recreation_delayed(index, delayed)
-                return Obstacle(WaitingReason.GROUP_FAILING, text, index, leader)
+                return Obstacle(WaitingReason.GROUP_FAILING, text, index, leader_name(key.name, index))
         return None
 
     def _first_obstacle(self, key: Key, wanted: int, states: Mapping[int, GroupState]) -> Obstacle | None:

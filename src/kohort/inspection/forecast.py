@@ -29,7 +29,7 @@ from kohort.rollouts.forecast_types import ReleaseForecast
 from kohort.rollouts.group_set import HELD_PARTITION, GroupSet
 from kohort.rollouts.messages import duration, time_span
 from kohort.rollouts.release_forecast import forecast_release
-from kohort.rules.group_state import ABSENT, GroupState
+from kohort.rules.group_state import ABSENT, GroupsInOrder, GroupState
 from kohort.rules.resource_update_policy import resource_update_policy
 
 _LONGEST = 10_000
@@ -240,7 +240,7 @@ def _played(
             after.surge,
             after.unavailable,
             current,
-            groups,
+            GroupsInOrder.of(groups),
             template_changed=changed,
         )
         plan = plan_roll(view)

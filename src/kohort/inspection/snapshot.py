@@ -25,7 +25,7 @@ from kohort.objects.meta import ObjectMeta
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
 from kohort.rules.group_identity import group_index, leads_group, worker_index
-from kohort.rules.group_state import GroupState, group_size, group_state, in_order
+from kohort.rules.group_state import GroupsInOrder, GroupState, group_size, group_state
 from kohort.rules.group_template import earlier_fingerprint, revision_fingerprint
 
 PAUSE_NOTE: Final = "kohort.dev/partition-before-pause"
@@ -179,7 +179,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     @property
     def ordered_states(self) -> Sequence[GroupState]:
         leaders = self.leader_set
-        return in_order(self.states, leaders.spec.replicas if leaders is not None else 0)
+        return GroupsInOrder(self.states, leaders.spec.replicas if leaders is not None else 0)
 
 
 def _version(one: Revision) -> Version:

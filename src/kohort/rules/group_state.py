@@ -15,9 +15,9 @@ The status of a StatefulSet may be a moment old. Releases therefore also count t
 a group is ready by its pods when its leader and `size` pods in total are Running and Ready.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, overload
 
 import msgspec
 
@@ -101,6 +101,42 @@ def group_state(
     )
 
 
-def in_order(states: Mapping[int, GroupState], count: int) -> list[GroupState]:
-    """By index from 0, with groups that do not exist as neither ready nor updated."""
-    return [states.get(index, ABSENT) for index in range(count)]
+class GroupsInOrder(Sequence[GroupState]):
+    """The groups of a set by index from 0, with those that do not exist as neither ready nor updated.
+
+    A set may ask for a million groups of which none exists yet: what is counted here is counted over `existing`.
+    """
+
+    def __init__(self, states: Mapping[int, GroupState], count: int) -> None:
+        self.existing: Mapping[int, GroupState] = {i: state for i, state in sorted(states.items()) if 0 <= i < count}
+        self._count = count
+
+    @classmethod
+    def of(cls, states: Sequence[GroupState]) -> "GroupsInOrder":
+        return cls({index: state for index, state in enumerate(states) if state.exists}, len(states))
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> GroupState: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[GroupState]: ...
+
+    def __getitem__(self, index: int | slice) -> GroupState | list[GroupState]:
+        found = range(self._count)[index]
+        if isinstance(found, int):
+            return self.existing.get(found, ABSENT)
+        return [self.existing.get(each, ABSENT) for each in found]
+
+    def below(self, count: int) -> "GroupsInOrder":
+        return GroupsInOrder(self.existing, min(count, self._count))
+
+    @property
+    def ready(self) -> int:
+        return sum(state.ready for state in self.existing.values())
+
+    @property
+    def done(self) -> int:
+        return sum(state.done for state in self.existing.values())

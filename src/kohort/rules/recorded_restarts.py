@@ -22,6 +22,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.recorded_json import read_recorded
 from kohort.objects.view import View
 from kohort.rules import group_labels
+from kohort.rules.group_identity import parse_index
 from kohort.rules.group_state import GroupState, RestartState
 
 
@@ -158,12 +159,15 @@ def outdated_groups(
     """Entries of a status that do not matter any more: the set has fewer groups, or the group has another template, or
     the set has no budget of restarts and the group does not wait for one."""
     identities = {str(group): identity for group, identity in leaders.items()}
-    known = {str(group) for group in range(groups)}
+
+    def is_known(group: str) -> bool:
+        index = parse_index(group)
+        return index is not None and index < groups and str(index) == group
 
     def is_outdated(group: str, entry: JsonObject) -> bool:
         uid, revision = identities.get(group, ("", entry.get("revision")))
         waits = has_budget or (bool(uid) and (entry.get("due") or {}).get("leader") == uid)
-        return group not in known or not waits or revision != entry.get("revision")
+        return not is_known(group) or not waits or revision != entry.get("revision")
 
     return [group for group, entry in status.items() if is_outdated(group, entry)]
 

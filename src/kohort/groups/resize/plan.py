@@ -49,6 +49,7 @@ partition stays above the highest of them: `lowest_partition`.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -176,6 +177,8 @@ Action = CheckGroup | ResizePods | RevertPods | AdoptGroup | MarkGroup
 # What is reported
 
 _REPORT_SECONDS: Final = 15.0
+NAMED_GROUPS: Final = 5
+"""How many groups a message names."""
 """How often the status says anew for how long a pod has been waited for."""
 State = Literal["", "Preflight", "Resizing", "Adopting", "Reverting", "Stopped"]
 
@@ -234,7 +237,7 @@ class ResizePlan(msgspec.Struct, frozen=True):
     look_again_after: float = 0.0
     """Seconds until a deadline passes, or until the time in the message is out of date; 0 for never."""
     waits_for_groups: tuple[int, ...] = ()
-    """Groups that must be ready before the next one begins."""
+    """Groups that must be ready before the next one begins; one more than `NAMED_GROUPS` at most."""
     behind: int = 0
     """Groups that the roll still has to bring to the wanted revision, in place or not."""
     held_by_partition: int = 0
@@ -433,6 +436,8 @@ def _begin(view: SetView, pending: Sequence[GroupView]) -> list[Action]:
 class _Occupied(NamedTuple):
     """The groups that count against `concurrency`."""
 
+    missing: int
+    """That do not exist; there may be a million of them."""
     always: frozenset[int]
     if_containers_restart: frozenset[int]
 
@@ -442,17 +447,20 @@ class _Occupied(NamedTuple):
 
     def beside(self, beginning: GroupView) -> int:
         found = self.of(beginning)
-        return len(found) - (beginning.index in found)
+        return self.missing + len(found) - (beginning.index in found)
 
 
 def _occupied(view: SetView, pending: Sequence[GroupView]) -> _Occupied:
-    there = {one.index for one in view.groups}
     reachable = max((one.index for one in pending), default=-1)
-    found = {index for index in range(view.replicas) if index not in there}
-    found |= {one.index for one in view.groups if _under_way(one) or _not_known_to_serve(view, one)}
+    found = {one.index for one in view.groups if _under_way(one) or _not_known_to_serve(view, one)}
     found |= {one.index for one in view.groups if one.index > reachable and _is_to_be_recreated(view, one)}
     unready = {one.index for one in view.groups if not one.ready}
-    return _Occupied(frozenset(found), frozenset(found | unready))
+    return _Occupied(_missing(view.groups, 0, view.replicas), frozenset(found), frozenset(found | unready))
+
+
+def _missing(groups: Iterable[GroupView], first: int, end: int) -> int:
+    """How many groups of a range do not exist."""
+    return max(0, end - first) - len({one.index for one in groups if first <= one.index < end})
 
 
 def _not_known_to_serve(view: SetView, group: GroupView) -> bool:
@@ -463,7 +471,9 @@ def _waits_for(view: SetView, pending: Sequence[GroupView]) -> tuple[int, ...]:
     waiting = next((one for one in pending if one.record is None and one.whole and not _conflicts([one])), None)
     if waiting is None:
         return ()
-    return tuple(sorted(_occupied(view, pending).of(waiting) - {waiting.index}))
+    there = {one.index for one in view.groups}
+    missing = islice((index for index in range(view.replicas) if index not in there), NAMED_GROUPS + 1)
+    return tuple(sorted({*missing, *_occupied(view, pending).of(waiting)} - {waiting.index})[: NAMED_GROUPS + 1])
 
 
 def _not_sent(pods: Iterable[PodView]) -> list[PodView]:
@@ -515,9 +525,8 @@ def _counts(view: SetView, groups: Sequence[GroupView]) -> GroupCounts:
         return sum(one.record is not None and one.record.phase is phase for one in groups)
 
     resizing = [one for one in groups if one.record is not None and one.record.phase is Phase.RESIZING]
-    missing = set(range(view.partition, view.replicas)) - {one.index for one in groups}
     return GroupCounts(
-        wanted=len(groups) + len(missing),
+        wanted=len(groups) + _missing(groups, view.partition, view.replicas),
         adopted=sum(one.revision == view.revision and one.record is None and one.ready for one in groups),
         resizing=len(resizing),
         deferred=sum(any(pod.forward.progress is Progress.DEFERRED for pod in one.pods) for one in resizing),

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.groups.resize.plan import Conflict, ResizePlan, State
+from kohort.groups.resize.plan import NAMED_GROUPS, Conflict, ResizePlan, State
 from kohort.groups.resize.pod_progress import Progress
 from kohort.groups.resize.preflight import PreflightFailure, PreflightRefusal
 from kohort.groups.resize.record import RevertReason
@@ -124,7 +124,9 @@ def resize_message(plan: ResizePlan, failure: PreflightFailure | None, deadline_
     so_far = f"{counted_of(counts.adopted, counts.wanted, 'group')} with the new resources, {counts.resizing} under way"
     if plan.waits_for_groups:
         many = len(plan.waits_for_groups)
-        named = ", ".join(map(str, plan.waits_for_groups[:5])) + (" and others" if many > 5 else "")
+        named = ", ".join(map(str, plan.waits_for_groups[:NAMED_GROUPS])) + (
+            " and others" if many > NAMED_GROUPS else ""
+        )
         return f"{so_far}; {agreeing(many, 'group', 'groups')} {named} must be ready before the next one begins"
     return so_far
 
