@@ -34,12 +34,12 @@ def test_nothing_happens_without_failed_groups() -> None:
 def test_a_failed_group_is_made_anew_when_its_statefulset_replaces_nothing_by_itself(failed: GroupState) -> None:
     assert decide(failed, OLD, OLD) == EarlyRoll(on_delete=True)
     assert decide(failed, OLD, OLD, on_delete=True) == EarlyRoll(on_delete=True)
-    assert decide(failed, OLD, OLD, on_delete=True, observed=True) == EarlyRoll(on_delete=True, groups=(0,))
+    assert decide(failed, OLD, OLD, on_delete=True, observed=True) == EarlyRoll(on_delete=True, failed=(0,))
 
 
 def test_a_leader_that_is_being_deleted_is_not_deleted_again() -> None:
     found = decide(HELD, DUE, OLD, deleting=0, on_delete=True, observed=True)
-    assert found == EarlyRoll(on_delete=True, groups=(1,))
+    assert found == EarlyRoll(on_delete=True, failed=(1,))
 
 
 def test_the_roll_goes_on_when_the_group_is_ready_or_held_again() -> None:
@@ -59,3 +59,23 @@ def test_a_roll_that_began_otherwise_does_not_wait_for_groups_that_start() -> No
 def test_a_partition_of_the_user_is_kept() -> None:
     assert decide(HELD, OLD, OLD, partition=1) == EarlyRoll()
     assert decide(HELD, OLD, OLD, partition=1, on_delete=True, observed=True) == EarlyRoll()
+
+
+def decide_incomplete(*, partition: int = 0, on_delete: bool = False) -> EarlyRoll:
+    """Group 0 has no workers, and the revision that describes them was deleted."""
+    leaders = {0: LeaderFacts(updated=False, incomplete=True), 1: LeaderFacts(updated=False)}
+    return decide(None, OLD, leaders=leaders, partition=partition, on_delete=on_delete, observed=on_delete)
+
+
+def test_a_group_that_cannot_be_completed_is_made_anew_like_one_that_has_failed() -> None:
+    assert decide_incomplete() == EarlyRoll(on_delete=True)
+    assert decide_incomplete(on_delete=True) == EarlyRoll(on_delete=True, incomplete=(0,))
+
+
+def test_a_group_that_cannot_be_completed_waits_while_a_partition_holds_others() -> None:
+    assert decide_incomplete(partition=1) == EarlyRoll()
+
+
+def test_a_group_that_has_failed_and_cannot_be_completed_is_deleted_once() -> None:
+    leaders = {0: LeaderFacts(updated=False, incomplete=True)}
+    assert decide(HELD, leaders=leaders, on_delete=True, observed=True) == EarlyRoll(on_delete=True, failed=(0,))

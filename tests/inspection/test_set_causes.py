@@ -278,6 +278,31 @@ def test_an_old_refusal_is_no_cause_when_nothing_is_missing() -> None:
     assert causes(scene(events=[event("StatefulSet", "llm", "FailedCreate", "exceeded quota")])) == []
 
 
+def test_a_refusal_of_a_stateful_set_that_was_deleted_is_no_cause_for_its_successor() -> None:
+    earlier = event("StatefulSet", "llm-0", "FailedCreate", "exceeded quota", uid="uid-of-its-predecessor")
+    assert "refused" not in {cause.kind for cause in causes(scene(pods=(member(0), *REST[1:]), events=[earlier]))}
+
+
+@pytest.mark.parametrize(
+    ("partition", "advice"), [(0, "wait: the group is made anew"), (2, "lower the partition to 0")]
+)
+def test_workers_whose_revision_was_deleted(partition: int, advice: str) -> None:
+    """A refusal that is over has the same symptom, and does not explain it."""
+    built = lws("llm").replicas(2).size(2).partition(partition)
+    snapshot = scene(
+        built=built,
+        pods=(member(0, revision=OLD), *REST[1:]),
+        stateful_sets=(leader_set(2, partition), workers(1)),
+        revisions=(revision(built, 1),),
+        events=[event("StatefulSet", "llm", "FailedCreate", "exceeded quota")],
+    )
+    (first, *others) = causes(snapshot)
+    assert (first.kind, first.objects) == ("refused", ("group 0",))
+    assert first.found == f"its workers cannot be created, because its revision {OLD} was deleted"
+    assert advice in first.action.text
+    assert "refused" not in {cause.kind for cause in others}
+
+
 def test_no_operator() -> None:
     snapshot = scene(group_set=group_set(lws("llm").replicas(2).size(2), observed=0), pods=())
     assert causes(snapshot)[0] == Cause(

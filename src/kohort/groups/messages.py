@@ -65,6 +65,13 @@ def recreating_failed_group(pod: str, index: str) -> str:
     )
 
 
+def recreating_incomplete_group(pod: str, index: str) -> str:
+    return (
+        f"Deleted leader pod {pod}: group {index} has no workers and its revision was deleted, so they cannot be "
+        "created; the group is made anew with the new template"
+    )
+
+
 def failures_not_kept(name: str) -> str:
     return f"Failures of groups are not kept: {name_taken('ConfigMap', name)}; rename or delete it"
 
@@ -231,6 +238,10 @@ def recreation_delayed(index: int, due: DueRestart) -> str:
 
 def workers_refused(index: int, problem: WorkersRefused) -> str:
     return f"group {index}: the StatefulSet of its workers is refused: {problem.message}"
+
+
+def revision_missing(index: int, revision: str) -> str:
+    return f"group {index}: its workers cannot be created, because its revision {revision} was deleted"
 
 
 def leader_set_refused(message: str) -> str:

@@ -83,7 +83,13 @@ class MissingPodCauses:
     async def _pod_refused(self, key: Key, obstacle: Obstacle) -> Obstacle | None:
         leader_missing = obstacle.reason == WaitingReason.LEADER_MISSING
         creator = key.name if leader_missing else obstacle.leader
-        selector = f"involvedObject.kind=StatefulSet,involvedObject.name={creator},reason=FailedCreate"
+        stateful_set = self._cache.stateful_sets.get(Key(key.namespace, creator))
+        if stateful_set is None:
+            return None  # events of that name are about one that was deleted
+        selector = (
+            f"involvedObject.kind=StatefulSet,involvedObject.name={creator},"
+            f"involvedObject.uid={stateful_set.metadata.uid},reason=FailedCreate"
+        )
         page = await self._client.list(EVENTS, key.namespace, field_selector=selector, type=Event)
         about = f"Pod {obstacle.leader} in" if leader_missing else ""
         refusal = latest_refusal(event for event in page.items if about in event.message)

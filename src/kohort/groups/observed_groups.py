@@ -1,11 +1,13 @@
 """From cached objects to the state of groups. When a group is ready or updated is decided by `rules.group_state`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kohort.groups.caches import GroupCache
 from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.revisions import Revision, by_key
 from kohort.kube.resources import Key
 from kohort.objects.core import Pod
+from kohort.rules import group_labels
 from kohort.rules.group_state import GroupState, group_size, group_state, leader_is_updated, placement_of
 from kohort.rules.recorded_restarts import leader_identities, with_restart_states
 
@@ -62,3 +64,12 @@ def leaders_blocking_update(
         and not pod.metadata.deleting
         and not leader_is_updated(pod, revision, placement)
     ]
+
+
+def cannot_be_completed(leader: Pod, state: GroupState | None, newest: str, known: Iterable[Revision]) -> bool:
+    """Whether a group lacks the StatefulSet of its workers, and the revision that describes them was deleted.
+
+    `state` is that of the group, `newest` the revision that groups shall have: the operator creates that one anew.
+    """
+    revision = leader.metadata.labels.get(group_labels.REVISION, "")
+    return state is None and not leader.metadata.deleting and revision != newest and by_key(known, revision) is None

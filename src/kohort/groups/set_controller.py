@@ -4,7 +4,7 @@ It keeps revisions, the leader StatefulSet, the shared Service, the status and t
 """
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -35,6 +35,7 @@ from kohort.groups.set_plan import (
     MarkRevisionServed,
     NoteRolledGroups,
     RecreateFailedGroup,
+    RecreateIncompleteGroup,
     ReportStatus,
     ResizeGroups,
     RestoreRevision,
@@ -103,6 +104,7 @@ class SetController:
         self.controller = manager.controller("leaderworkerset", self.reconcile, workers=8, max_delay=30)
         self.controller.watches(cache.sets)
         self.controller.watches(cache.stateful_sets, sets_of)
+        self.controller.watches(cache.revisions, sets_of, when=lambda _, new: new is None)
         self.controller.watches(cache.services, sets_of, when=_service_changed)
         self.controller.watches(cache.leader_budgets, sets_of, when=_budget_changed)
         self.controller.watches(cache.pods, sets_of, when=_leader_changed)
@@ -190,7 +192,9 @@ class SetController:
                 case ApplyLeaderSet():
                     applied = await self._apply_leader_set(observed, action)
                 case RecreateFailedGroup(pod):
-                    await self._recreate_failed_group(group_set, pod)
+                    await self._recreate_at_new_revision(group_set, pod, messages.recreating_failed_group)
+                case RecreateIncompleteGroup(pod):
+                    await self._recreate_at_new_revision(group_set, pod, messages.recreating_incomplete_group)
                 case DeleteBlockingLeader(pod):
                     await self._delete_blocking_leader(group_set, pod)
                 case ResizeGroups(plan):
@@ -320,7 +324,9 @@ class SetController:
         text = messages.deleted_blocking_leader(metadata.name)
         self._event(group_set, "GroupsUpdating", "Delete", text, reference_to(PODS, pod))
 
-    async def _recreate_failed_group(self, group_set: LeaderWorkerSet, pod: Pod) -> None:
+    async def _recreate_at_new_revision(
+        self, group_set: LeaderWorkerSet, pod: Pod, note: Callable[[str, str], str]
+    ) -> None:
         metadata = pod.metadata
         try:
             await self.client.delete(
@@ -328,7 +334,7 @@ class SetController:
             )
         except (NotFound, Conflict):
             return
-        text = messages.recreating_failed_group(metadata.name, metadata.labels.get(group_labels.GROUP_INDEX, ""))
+        text = note(metadata.name, metadata.labels.get(group_labels.GROUP_INDEX, ""))
         self._event(group_set, "GroupsUpdating", "Delete", text, reference_to(PODS, pod))
 
     def _emit_roll_events(self, observed: SetObservation, roll: RollPlan) -> None:

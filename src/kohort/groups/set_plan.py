@@ -17,6 +17,7 @@ Then, from what is observed of its groups (`plan_set`):
 |---|---|
 | always | ApplyLeaderSet with the numbers of `rolling_update` |
 | a group has failed, and waits for a new template (`early_rolls`) | RecreateFailedGroup |
+| a group cannot be completed, because its revision was deleted (`early_rolls`) | RecreateIncompleteGroup |
 | a broken leader keeps the roll from going on (`observed_groups`) | DeleteBlockingLeader |
 | always | ResizeGroups, with what `resize` has planned for them |
 | always | DeleteSurplusClaims |
@@ -42,7 +43,7 @@ from kohort.groups.leader_disruption_budget import is_as_wanted
 from kohort.groups.leader_template_revision import revision_for_template, template_revision
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.messages import RevisionNote
-from kohort.groups.observed_groups import leaders_blocking_update, wanted_placement
+from kohort.groups.observed_groups import cannot_be_completed, leaders_blocking_update, wanted_placement
 from kohort.groups.resize.plan import ResizePlan
 from kohort.groups.revisions import Revision
 from kohort.groups.rolling_update import LeaderSet, RollPlan, RollView, plan_roll
@@ -146,6 +147,12 @@ class RecreateFailedGroup(msgspec.Struct, frozen=True):
     pod: Pod
 
 
+class RecreateIncompleteGroup(msgspec.Struct, frozen=True):
+    """Delete the leader of a group that cannot be completed, so that the group is made anew with the new template."""
+
+    pod: Pod
+
+
 class DeleteBlockingLeader(msgspec.Struct, frozen=True):
     pod: Pod
 
@@ -199,6 +206,7 @@ SetAction = (
     | DeleteLeaderBudget
     | ApplyLeaderSet
     | RecreateFailedGroup
+    | RecreateIncompleteGroup
     | DeleteBlockingLeader
     | ResizeGroups
     | DeleteSurplusClaims
@@ -219,7 +227,8 @@ def plan_set(observed: SetObservation) -> list[SetAction]:
     early = plan_early_roll(early_roll_view(observed, roll))
     actions: list[SetAction] = [*([] if early.on_delete else _notes(observed, roll))]
     actions += [ApplyLeaderSet(roll, template, early.on_delete), *_leader_budget(observed)]
-    actions += [RecreateFailedGroup(observed.leaders[index]) for index in early.groups]
+    actions += [RecreateFailedGroup(observed.leaders[index]) for index in early.failed]
+    actions += [RecreateIncompleteGroup(observed.leaders[index]) for index in early.incomplete]
     blocking = leaders_blocking_update(observed.leaders, group_set, observed.revision.key, roll.partition)
     actions += [DeleteBlockingLeader(pod) for pod in blocking]
     actions.append(ResizeGroups(observed.resize))
@@ -282,7 +291,11 @@ def early_roll_view(observed: SetObservation, roll: RollPlan) -> EarlyRollView:
         groups=range(wanted if leader_set is not None else 0),
         states=observed.states,
         leaders={
-            index: LeaderFacts(leader_is_updated(pod, revision, placement), pod.metadata.deleting)
+            index: LeaderFacts(
+                updated=leader_is_updated(pod, revision, placement),
+                deleting=pod.metadata.deleting,
+                incomplete=cannot_be_completed(pod, observed.states.get(index), revision, observed.revisions),
+            )
             for index, pod in observed.leaders.items()
         },
         partition=roll_view(observed).partition,

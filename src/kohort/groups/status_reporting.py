@@ -219,7 +219,7 @@ class StatusReporter:
 
     async def _waiting_for(self, report: SetReport) -> tuple[Waiting, float]:
         """What the condition Waiting says next, and in how many seconds to look again."""
-        obstacle, again = self._obstacles.observe(report.key, report.group_set.replicas, report.states)
+        obstacle, again = self._obstacles.observe(report.group_set, report.revision.key, report.states)
         if report.tally.true_conditions == (AVAILABLE,):
             return None, 0.0
         if obstacle is not None and obstacle.missing:

@@ -9,6 +9,7 @@ that simply start would otherwise rewrite the status with every pod.
 | NameTaken | cannot be created: an object of that name does not belong to the set |
 | PodRefused | cannot be created: the API server refuses it, with its message |
 | WorkersRefused | none: the API server refuses the StatefulSet of a group's workers, with its message |
+| RevisionMissing | none: workers cannot be created, because the revision that describes them was deleted |
 | WebhookMissed | was created while the webhook was away, and is replaced |
 | PodTerminating | is being deleted, and still exists |
 | PodUnschedulable | has no node |
@@ -28,12 +29,15 @@ import msgspec
 from kohort.groups import messages
 from kohort.groups.caches import BY_GROUP, GroupCache, by_group
 from kohort.groups.group_problems import GroupProblems
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.missed_webhook import missed_webhook
+from kohort.groups.observed_groups import cannot_be_completed
 from kohort.kube.errors import BadRequest, Forbidden, Invalid
 from kohort.kube.resources import Key
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
 from kohort.objects.unready_reason import stuck_container, why_not_ready
+from kohort.rules import group_labels
 from kohort.rules.group_identity import leader_name, worker_index
 from kohort.rules.group_state import GroupState, group_size, pod_is_ready
 
@@ -51,6 +55,7 @@ class WaitingReason(StrEnum):
     NAME_TAKEN = "NameTaken"
     POD_REFUSED = "PodRefused"
     WORKERS_REFUSED = "WorkersRefused"
+    REVISION_MISSING = "RevisionMissing"
     WEBHOOK_MISSED = "WebhookMissed"
     POD_TERMINATING = "PodTerminating"
     POD_UNSCHEDULABLE = "PodUnschedulable"
@@ -83,12 +88,17 @@ class ObstacleTracker:
     def forget(self, key: Key) -> None:
         self._since.pop(key, None)
 
-    def observe(self, key: Key, wanted: int, states: Mapping[int, GroupState]) -> tuple[Obstacle | None, float]:
-        """The obstacle that has stood long enough to be reported, if any; and in how many seconds to look again."""
-        failing = self._failing_group(key, wanted)
+    def observe(
+        self, group_set: LeaderWorkerSet, newest: str, states: Mapping[int, GroupState]
+    ) -> tuple[Obstacle | None, float]:
+        """The obstacle that has stood long enough to be reported, if any; and in how many seconds to look again.
+
+        `newest` is the key of the revision that groups shall have."""
+        key = Key(group_set.metadata.namespace, group_set.metadata.name)
+        failing = self._failing_group(key, group_set.replicas)
         if failing is not None:
             return failing, 0.0
-        found = self._first_obstacle(key, wanted, states)
+        found = self._first_obstacle(key, group_set, newest, states)
         if found is None:
             self.forget(key)
             return None, 0.0
@@ -108,12 +118,19 @@ class ObstacleTracker:
                 return Obstacle(WaitingReason.GROUP_FAILING, text, index, leader_name(key.name, index))
         return None
 
-    def _first_obstacle(self, key: Key, wanted: int, states: Mapping[int, GroupState]) -> Obstacle | None:
+    def _first_obstacle(
+        self, key: Key, group_set: LeaderWorkerSet, newest: str, states: Mapping[int, GroupState]
+    ) -> Obstacle | None:
         """Of the first group that is not ready."""
-        for index in range(wanted):
+        for index in range(group_set.replicas):
             state = states.get(index)
             if state is None or not state.ready:
                 leader = leader_name(key.name, index)
+                pod = self._cache.pods.get(Key(key.namespace, leader))
+                known = self._cache.revisions_of(group_set)
+                if pod is not None and cannot_be_completed(pod, state, newest, known):
+                    text = messages.revision_missing(index, pod.metadata.labels.get(group_labels.REVISION, ""))
+                    return Obstacle(WaitingReason.REVISION_MISSING, text, index, leader)
                 found = obstacle_in(index, leader, self._members(key, index))
                 refused = self._problems.workers_refused(Key(key.namespace, leader))
                 if refused is not None and found is not None and found.reason == WaitingReason.WORKERS_MISSING:

@@ -3,7 +3,7 @@
 | order | kind | found in |
 |--:|---|---|
 | 0 | operator | the set's last edit was never observed |
-| 1 | refused | warning events of the set and its StatefulSets: quota, webhooks |
+| 1 | refused | warning events of the set and its StatefulSets: quota, webhooks; revisions that were deleted |
 | 2 | node | nodes that do not report that they are ready |
 | 3 | volume | claims that are not bound, mounts that fail |
 | 4 | scheduling | PodScheduled is False |

@@ -48,6 +48,7 @@ from kohort.inspection.problems import (
     ReportedWaiting,
     ResizeFails,
     ResizePending,
+    RevisionMissing,
     RolloutPaused,
     RouteNotServed,
     ServiceTaken,
@@ -328,6 +329,8 @@ def _problem_of_set(problem: Problem) -> str:
                 "exists and does not belong to this set, which needs one of its own by that name: pods have no "
                 "addresses"
             )
+        case RevisionMissing(revision):
+            return f"its workers cannot be created, because its revision {revision} was deleted"
         case HeldByPartition(partition, paused):
             if paused:
                 return "held at the old revision by the pause"
@@ -515,6 +518,13 @@ def _set_advice(problem: Problem) -> str:
             return f"{action}; the set's own is made within a minute"
         case ReportedWaiting(reason):
             return WAITING_PROBLEMS[reason]
+        case RevisionMissing(partition=partition):
+            return (
+                "apply the former template again, which brings the revision back; or lower the partition to 0 (or let "
+                "the release end), and the group is made anew with the newest template"
+                if partition
+                else "wait: the group is made anew with the newest template, before the others"
+            )
         case WriteRefused(over_quota=over_quota):
             action = "make room in the quota or ask for less" if over_quota else "fix the error above"
             return f"{action}; kohort retries automatically"

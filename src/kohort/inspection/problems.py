@@ -211,6 +211,13 @@ class ReportedWaiting(Problem, frozen=True):
     message: str
 
 
+class RevisionMissing(Problem, frozen=True):
+    """Workers cannot be created: the revision of their group was deleted."""
+
+    revision: str
+    partition: int
+
+
 class WriteRefused(Problem, frozen=True):
     message: str
     over_quota: bool

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from kohort.groups.caches import owned_by
+from kohort.groups.observed_groups import cannot_be_completed
 from kohort.inspection.advice import Advice, Verb
 from kohort.inspection.allowed_commands import offered, resume_refusal
 from kohort.inspection.cause import ORDER, Cause, CauseKind
@@ -23,6 +24,7 @@ from kohort.inspection.problems import (
     NotUpdatedYet,
     PodsMissing,
     ReportedWaiting,
+    RevisionMissing,
     ServiceTaken,
     WriteRefused,
 )
@@ -57,7 +59,8 @@ def ordered(found: Iterable[Cause]) -> list[Cause]:
 
 def _of_groups(snapshot: Snapshot) -> list[Cause]:
     pods, context = sorted(snapshot.pods, key=_position), snapshot.pod_context
-    refused = [*_service_taken(snapshot), *_reported_by_operator(snapshot), *_refused(snapshot)]
+    refused = [*_service_taken(snapshot), *_reported_by_operator(snapshot)]
+    refused += [*_without_revision(snapshot), *_refused(snapshot)]
     found = [*([] if _writes_were_refused(snapshot) else _operator(snapshot)), *refused]
     found += failure_causes(snapshot)
     found += [cause for pod in pods if not is_fine(pod) for cause in pod_causes(pod, context)]
@@ -116,17 +119,37 @@ def _reported_by_operator(snapshot: Snapshot) -> Iterator[Cause]:
             yield cause_of(CauseKind.REFUSED, ReportedWaiting(one["reason"], one["message"]), snapshot.name)
 
 
+def _incomplete_groups(snapshot: Snapshot) -> dict[int, str]:
+    """Groups that cannot be completed because their revision was deleted, and its key. None for users who may not read
+    revisions or StatefulSets: a set always has one of each."""
+    if not snapshot.revisions or not snapshot.stateful_sets:
+        return {}
+    newest, known = snapshot.update_key, snapshot.revisions
+    return {
+        index: leader.metadata.labels.get(group_labels.REVISION, "")
+        for index, leader in sorted(snapshot.leaders.items())
+        if index < snapshot.replicas and cannot_be_completed(leader, snapshot.states.get(index), newest, known)
+    }
+
+
+def _without_revision(snapshot: Snapshot) -> Iterator[Cause]:
+    for index, revision in _incomplete_groups(snapshot).items():
+        problem = RevisionMissing(revision, snapshot.group_set.partition)
+        yield cause_of(CauseKind.REFUSED, problem, f"group {index}")
+
+
 def _refused(snapshot: Snapshot) -> Iterator[Cause]:
     """Objects that the server refused, which only events show. An event outlives its cause, so it counts only while
-    pods are missing."""
-    if not any(True for _ in _missing(snapshot)):
+    pods are missing for no other reason that is known, and while the object exists that it is about."""
+    explained = {f"group {index}" for index in _incomplete_groups(snapshot)}
+    if not any(not explained.issuperset(cause.objects) for cause in _missing(snapshot)):
         return
-    owners = {snapshot.name} | {one.metadata.name for one in snapshot.stateful_sets}
+    owners = {snapshot.metadata.uid} | {one.metadata.uid for one in snapshot.stateful_sets}
     latest: dict[str, str] = {}
     for event in sorted(snapshot.events, key=lambda one: one.last_timestamp or one.event_time or ""):
         if event.type == "Warning" and event.reason in _REFUSALS:
             reference = event.involved_object
-            if reference.name in owners and reference.kind in ("LeaderWorkerSet", "StatefulSet"):
+            if reference.uid in owners and reference.kind in ("LeaderWorkerSet", "StatefulSet"):
                 latest[f"{reference.kind} {reference.name}"] = event.message
     for name, message in latest.items():
         over_quota = request_refusal(message) is RequestRefusal.QUOTA_EXCEEDED

@@ -12,6 +12,7 @@ from kohort.groups import messages, revisions
 from kohort.groups.caches import BY_GROUP, GroupCache, by_group
 from kohort.groups.leader_template_revision import template_revision
 from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.observed_groups import cannot_be_completed
 from kohort.groups.resize import patches
 from kohort.groups.resize.expected_restarts import annotation_patch, notes_after_resize
 from kohort.groups.resize.metrics import ResizeMetrics, ResizeOutcome, outcome_of
@@ -145,12 +146,15 @@ class GroupResizes:
         carried = leader.metadata.labels.get(group_labels.REVISION, "")
         under_way = record is not None and record.under_way
         towards = record.revision if under_way and record is not None else seen.revision.key
-        edit = self._edit(seen, carried, seen.revision.key)
+        state = seen.states.get(index)
+        if cannot_be_completed(leader, state, seen.revision.key, seen.revisions):
+            edit: InPlaceEdit | RecreateEdit | None = RecreateEdit(RecreateReason.OTHER_FIELDS, changes_amounts=False)
+        else:
+            edit = self._edit(seen, carried, seen.revision.key)
         leader_change, worker_change = self._changes(seen, carried, towards)
         members = self._members(leader)
         changes = [leader_change, *([worker_change] * (len(members) - 1))]
         pods = self._pod_views(seen.key, index, members, changes)
-        state = seen.states.get(index)
         failed = state is not None and state.restart is not None
         ready = state is not None and state.ready
         if failed and resource_update_policy(seen.group_set.spec) is ResourceUpdatePolicy.IN_PLACE_ONLY:
