@@ -8,7 +8,7 @@ from types import FrameType
 from tests.builders import lws
 from tests.groups.test_lifecycle import create, groups_cluster, settled
 
-from kohort.groups.pod_controller import pod_facts
+from kohort.groups.pod_observer import pod_facts
 
 
 class Calls:

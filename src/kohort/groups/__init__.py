@@ -1,8 +1,9 @@
 """LeaderWorkerSet: groups of one leader and its workers, created, rolled, resized and restarted as one.
 
-Two controllers, `set_controller` and `pod_controller`, observe cached objects (`caches`, `observed_groups`), decide
-with pure functions (`set_plan`, `pod_plan`) and perform the typed actions; `child_objects` builds what they write,
-`messages` the texts of events and conditions. The rules behind the two plans:
+Two controllers, `set_controller` and `pod_controller`, observe cached objects (`caches`, `observed_groups`,
+`pod_observer`, `group_members`), decide with pure functions (`set_plan`, `pod_plan`) and perform the typed actions. The
+pod controller performs with `group_recreation` and `group_completion`; `child_objects` builds what both write, `messages`
+the texts of events and conditions. The rules behind the two plans:
 
 | rule | module |
 |---|---|
