@@ -105,3 +105,4 @@ async def test_what_was_said_long_ago_is_no_reason_any_more() -> None:
         old = Event(message="create Pod a in StatefulSet b failed error: old", last_timestamp="2020-01-01T00:00:00Z")
         new = Event(message="create Pod a in StatefulSet b failed error: new", last_timestamp="2026-01-01T00:00:00Z")
         assert (latest_refusal([old]), latest_refusal([old, new])) == ("", "new")
+        assert (latest_refusal([new], "a"), latest_refusal([new], "another")) == ("new", "")

@@ -8,8 +8,7 @@
 
 StatefulSets have no condition for this; their controller writes events, which are too many to be watched. So events are
 listed when a pod has been missing for a while, and then once in a minute.
-
-This is the one place that reads messages of Kubernetes: "create Pod NAME in StatefulSet NAME failed error: CAUSE".
+What their messages say is read by `rules.stateful_set_event`.
 """
 
 import asyncio
@@ -28,12 +27,12 @@ from kohort.kube.errors import ApiError
 from kohort.kube.resources import EVENTS, PODS, STATEFUL_SETS, Key, Resource
 from kohort.objects.core import Event
 from kohort.rules import group_labels
+from kohort.rules.stateful_set_event import failed_create
 
 RECHECK: Final = 60.0
 """Seconds after which the cause is looked for again."""
 _RECENT: Final = timedelta(seconds=1000)
 """A StatefulSet controller waits no longer than that before it tries again, and warns again."""
-_PREAMBLE: Final = "failed error: "
 
 
 class _FoundCause(msgspec.Struct, frozen=True):
@@ -91,22 +90,25 @@ class MissingPodCauses:
             f"involvedObject.uid={stateful_set.metadata.uid},reason=FailedCreate"
         )
         page = await self._client.list(EVENTS, key.namespace, field_selector=selector, type=Event)
-        about = f"Pod {obstacle.leader} in" if leader_missing else ""
-        refusal = latest_refusal(event for event in page.items if about in event.message)
+        refusal = latest_refusal(page.items, obstacle.leader if leader_missing else "")
         if not refusal:
             return None
         text = f"{obstacle.message}: {refusal}"
         return msgspec.structs.replace(obstacle, reason=WaitingReason.POD_REFUSED, message=text)
 
 
-def latest_refusal(events: Iterable[Event]) -> str:
-    """The API server's message in the newest event, if that is not old."""
+def latest_refusal(events: Iterable[Event], pod: str = "") -> str:
+    """The API server's message in the newest event about a pod, or about any pod, if that is not old."""
     oldest = clock.now() - _RECENT
-    recent = [(seen, event) for event in events if (seen := _last_seen(event)) and clock.parse_time(seen) >= oldest]
-    if not recent:
-        return ""
-    _, event = max(recent, key=lambda entry: clock.parse_time(entry[0]))
-    return event.message.partition(_PREAMBLE)[2] or event.message
+    refusals = [
+        (seen, failed.cause)
+        for event in events
+        if (failed := failed_create(event.message)) is not None
+        and pod in ("", failed.pod)
+        and (text := _last_seen(event))
+        and (seen := clock.parse_time(text)) >= oldest
+    ]
+    return max(refusals, key=lambda refusal: refusal[0], default=(oldest, ""))[1]
 
 
 def _last_seen(event: Event) -> str:
