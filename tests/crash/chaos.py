@@ -1,8 +1,9 @@
 """Random operations on sets and releases, on virtual time, with a monitor that looks at every change of a pod.
 
 One run is one seed: it makes four sets, does random things to them for a while (containers crash, pods are evicted and
-deleted, nodes are lost and drained, sets roll, scale and are resized, releases begin and are taken back, the operator
-is killed), lets everything settle, and deletes it. What must hold at every moment:
+deleted, revisions and StatefulSets of workers are deleted, nodes are lost and drained, sets roll, scale and are
+resized, releases begin and are taken back, the operator is killed), lets everything settle, and deletes it. What must
+hold at every moment:
 
 | | |
 |---|---|
@@ -34,6 +35,7 @@ from kohort.kube.resources import (
     ROLLOUTS,
     SERVICES,
     STATEFUL_SETS,
+    Resource,
 )
 from kohort.kube.tasks import cancel_all
 from kohort.objects.json_types import JsonObject
@@ -204,6 +206,22 @@ class Chaos:
             self._harm(one)
             await self.client.delete(PODS, one["metadata"]["name"], NAMESPACE)
 
+    async def delete_revision(self) -> None:
+        """Of a set: what its groups were made from, while some may still have it."""
+        revisions = self._owned_by(CONTROLLER_REVISIONS, "LeaderWorkerSet")
+        if revisions:
+            await self.client.delete(CONTROLLER_REVISIONS, self.chance.choice(revisions), NAMESPACE)
+
+    async def delete_workers(self) -> None:
+        """The StatefulSet of one group's workers, and its pods with it."""
+        stateful_sets = self._owned_by(STATEFUL_SETS, "Pod")
+        if stateful_sets:
+            leader = self.chance.choice(stateful_sets)
+            for one in self.cluster.objects(PODS, NAMESPACE):
+                if one["metadata"]["name"] == leader or one["metadata"]["name"].startswith(f"{leader}-"):
+                    self._harm(one)
+            await self.client.delete(STATEFUL_SETS, leader, NAMESPACE)
+
     async def evict_pod(self) -> None:
         if one := self._any_pod():
             await self._evict(one)
@@ -250,6 +268,8 @@ class Chaos:
     OPERATIONS = (
         (crash_container, 3),
         (delete_pod, 2),
+        (delete_revision, 1),
+        (delete_workers, 1),
         (evict_pod, 4),
         (drain_node, 2),
         (lose_node, 1),
@@ -265,6 +285,15 @@ class Chaos:
     def _any_pod(self) -> JsonObject | None:
         pods = [one for one in self.cluster.objects(PODS, NAMESPACE) if "deletionTimestamp" not in one["metadata"]]
         return self.chance.choice(sorted(pods, key=lambda one: str(one["metadata"]["name"]))) if pods else None
+
+    def _owned_by(self, resource: Resource, kind: str) -> list[str]:
+        """Names of objects that belong to an object of this kind and are not being deleted."""
+        found = (one["metadata"] for one in self.cluster.objects(resource, NAMESPACE))
+        return sorted(
+            one["name"]
+            for one in found
+            if "deletionTimestamp" not in one and any(each["kind"] == kind for each in one.get("ownerReferences") or ())
+        )
 
     def _any_node(self) -> str:
         names: list[str] = sorted(one["metadata"]["name"] for one in self.cluster.objects(NODES))
