@@ -6,8 +6,8 @@ from kohort.groups.pod_plan import (
     CompleteGroup,
     CreateWorkers,
     DoNothing,
+    GroupPodObservation,
     PodAction,
-    PodObservation,
     ReplacePod,
     ReportMissingStartOrdinals,
     ReportNameTaken,
@@ -33,25 +33,31 @@ FAILED = RecreateGroup(RestartCause.POD_RESTARTED)
 @pytest.mark.parametrize(
     ("observed", "action"),
     [
-        pytest.param(PodObservation(missed_webhook=True), ReplacePod(), id="missed webhook"),
-        pytest.param(PodObservation(missed_webhook=True, replacement_delay=7.0), Wait(7.0), id="replaced recently"),
-        pytest.param(PodObservation(missed_webhook=True, deleting=True), DoNothing(), id="replacement under way"),
-        pytest.param(PodObservation(), DoNothing(), id="no place in a group"),
-        pytest.param(PodObservation(restart=FAILED), FAILED, id="worker failed"),
-        pytest.param(PodObservation(restart=FAILED, leader=True), FAILED, id="leader failed"),
-        pytest.param(PodObservation(restart=DelayRecreation(3.0, 1)), DelayRecreation(3.0, 1), id="failed again"),
-        pytest.param(PodObservation(restart=GroupBeingRecreated(), leader=True), DoNothing(), id="being recreated"),
-        pytest.param(PodObservation(restart=HEALTHY), DoNothing(), id="healthy worker"),
-        pytest.param(PodObservation(restart=HEALTHY, leader=True), CompleteGroup(), id="healthy leader"),
-        pytest.param(PodObservation(restart=HEALTHY, leader=True, deleting=True), DoNothing(), id="leader leaving"),
+        pytest.param(GroupPodObservation(missed_webhook=True), ReplacePod(), id="missed webhook"),
         pytest.param(
-            PodObservation(restart=HEALTHY, leader=True, carries_leader_name=True),
+            GroupPodObservation(missed_webhook=True, replacement_delay=7.0), Wait(7.0), id="replaced recently"
+        ),
+        pytest.param(GroupPodObservation(missed_webhook=True, deleting=True), DoNothing(), id="replacement under way"),
+        pytest.param(GroupPodObservation(), DoNothing(), id="no place in a group"),
+        pytest.param(GroupPodObservation(restart=FAILED), FAILED, id="worker failed"),
+        pytest.param(GroupPodObservation(restart=FAILED, leader=True), FAILED, id="leader failed"),
+        pytest.param(GroupPodObservation(restart=DelayRecreation(3.0, 1)), DelayRecreation(3.0, 1), id="failed again"),
+        pytest.param(
+            GroupPodObservation(restart=GroupBeingRecreated(), leader=True), DoNothing(), id="being recreated"
+        ),
+        pytest.param(GroupPodObservation(restart=HEALTHY), DoNothing(), id="healthy worker"),
+        pytest.param(GroupPodObservation(restart=HEALTHY, leader=True), CompleteGroup(), id="healthy leader"),
+        pytest.param(
+            GroupPodObservation(restart=HEALTHY, leader=True, deleting=True), DoNothing(), id="leader leaving"
+        ),
+        pytest.param(
+            GroupPodObservation(restart=HEALTHY, leader=True, carries_leader_name=True),
             ReportMissingStartOrdinals(),
             id="worker with the ordinal of a leader",
         ),
     ],
 )
-def test_the_action_for_a_pod(observed: PodObservation, action: PodAction) -> None:
+def test_the_action_for_a_pod(observed: GroupPodObservation, action: PodAction) -> None:
     assert plan_pod(observed) == action
 
 

@@ -11,7 +11,7 @@ from kohort.groups.restart_budget import (
     BudgetDecision,
     Delay,
     Exhausted,
-    Held,
+    GroupHeld,
     Restart,
     RestartBudget,
     decide,
@@ -82,7 +82,7 @@ def test_a_budget_is_used_up_within_its_window_only() -> None:
 
 def test_a_held_group_stays_held_when_the_window_is_over() -> None:
     restarts = exhausted_by(restarted(0, 10, 30), Exhausted(3), FAILED, "new-leader", "r1", at(100))
-    assert next_decision(restarts, 100_000) == Held()
+    assert next_decision(restarts, 100_000) == GroupHeld()
     assert isinstance(decide(BUDGET, restarts, "leader-made-by-hand", "r1", at(100_000)), Restart)
 
 

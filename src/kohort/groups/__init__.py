@@ -2,8 +2,8 @@
 
 Two controllers, `set_controller` and `pod_controller`, observe cached objects (`caches`, `observed_groups`,
 `pod_observer`, `group_members`), decide with pure functions (`set_plan`, `pod_plan`) and perform the typed actions. The
-pod controller performs with `group_recreation` and `group_completion`; `child_objects` builds what both write, `messages`
-the texts of events and conditions. The rules behind the two plans:
+pod controller performs with `group_recreation` and `group_completion`. `child_objects` builds what both write,
+`messages` the texts of events and conditions. The rules behind the two plans:
 
 | rule | module |
 |---|---|

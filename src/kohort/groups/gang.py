@@ -20,7 +20,7 @@ from kohort.groups.child_objects import pod_reference
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision
 from kohort.kube.client import Client
-from kohort.kube.errors import AlreadyExists, NotFound
+from kohort.kube.errors import AlreadyExists, ApiError, NotFound
 from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, Resource
 from kohort.objects.core import Pod
@@ -93,7 +93,8 @@ class Gangs:
             text = messages.gang_failed(problem.message, self.provider.needs)
             self._recorder.warning(LEADER_WORKER_SETS, then, "FailedCreate", text, action="Create")
             return INSTALLED_SECONDS
-        except Exception:
+        except ApiError:
+            # The shared objects may have been deleted since they were created, so they are asked for again.
             self._shared.discard(revision.metadata.uid)
             raise
         return 0.0

@@ -18,7 +18,7 @@ from kohort.groups.group_restarts import GroupRestartRecords, due_restart, recor
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.node_loss import NodeLoss, NodeLost, NodeReports, decide_node_loss
-from kohort.groups.restart_budget import Delay, Exhausted, Held
+from kohort.groups.restart_budget import Delay, Exhausted, GroupHeld
 from kohort.groups.restart_counts import expected_restarts, restart_count
 from kohort.groups.restart_decision import (
     DelayRecreation,
@@ -178,7 +178,7 @@ class GroupRecreation:
                     raise
                 decision = None  # the pod is gone a moment later: the group is recreated, whatever was recorded
             match decision:
-                case Held():
+                case GroupHeld():
                     return 0.0
                 case Delay(seconds, in_a_row):
                     await self._report_delay(group_set, pod, seconds, in_a_row)

@@ -11,9 +11,9 @@ from kohort.groups.group_members import GroupMembers, key_of
 from kohort.groups.group_problems import GroupProblems
 from kohort.groups.group_restarts import decide_budget, restarts_of
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.groups.pod_plan import PodObservation, WorkersObservation
+from kohort.groups.pod_plan import GroupPodObservation, WorkersObservation
 from kohort.groups.previous_workers import predecessors
-from kohort.groups.restart_budget import Delay, Exhausted, Held
+from kohort.groups.restart_budget import Delay, Exhausted, GroupHeld
 from kohort.groups.restart_counts import restart_count
 from kohort.groups.restart_decision import (
     DelayRecreation,
@@ -58,21 +58,21 @@ class PodObserver:
     def forget(self, key: Key) -> None:
         self._baselines.forget(key)
 
-    def observe(self, group_set: LeaderWorkerSet, pod: Pod) -> PodObservation:
+    def observe(self, group_set: LeaderWorkerSet, pod: Pod) -> GroupPodObservation:
         metadata = pod.metadata
         if missed_webhook.missed_webhook(pod):
             delay = self._replacements.pause(key_of(pod), asyncio.get_running_loop().time())
-            return PodObservation(metadata.deleting, missed_webhook=True, replacement_delay=delay)
+            return GroupPodObservation(metadata.deleting, missed_webhook=True, replacement_delay=delay)
         if group_labels.WORKER_INDEX not in metadata.labels:
-            return PodObservation(metadata.deleting)
+            return GroupPodObservation(metadata.deleting)
         carries_leader_name = bool(metadata.annotations.get(group_labels.LEADER_NAME))
         if has_place_in_group(metadata.name, metadata.labels):
             restart = self._decide_restart(group_set, pod)
         elif is_leader(metadata.labels) and carries_leader_name:
             restart = KeepGroup(KeepReason.NO_PLACE_IN_GROUP)
         else:
-            return PodObservation(metadata.deleting)
-        return PodObservation(
+            return GroupPodObservation(metadata.deleting)
+        return GroupPodObservation(
             metadata.deleting, is_leader(metadata.labels), carries_leader_name=carries_leader_name, restart=restart
         )
 
@@ -170,6 +170,6 @@ def _with_budget(facts: GroupFacts, group_set: LeaderWorkerSet, leader: Pod) -> 
         facts,
         recreations=recreations,
         delay=delay,
-        held=isinstance(decision, Held),
+        held=isinstance(decision, GroupHeld),
         exhausted=isinstance(decision, Exhausted),
     )

@@ -40,7 +40,7 @@ from kohort.groups.restart_decision import (
 )
 
 
-class PodObservation(msgspec.Struct, frozen=True):
+class GroupPodObservation(msgspec.Struct, frozen=True):
     deleting: bool = False
     leader: bool = False
     missed_webhook: bool = False
@@ -85,7 +85,7 @@ PodAction = (
 )
 
 
-def plan_pod(pod: PodObservation) -> PodAction:
+def plan_pod(pod: GroupPodObservation) -> PodAction:
     if pod.missed_webhook:
         if pod.deleting:
             return DoNothing()
@@ -101,7 +101,7 @@ def plan_pod(pod: PodObservation) -> PodAction:
             return _plan_healthy(pod)
 
 
-def _plan_healthy(pod: PodObservation) -> PodAction:
+def _plan_healthy(pod: GroupPodObservation) -> PodAction:
     if not pod.leader or pod.deleting:
         return DoNothing()
     return ReportMissingStartOrdinals() if pod.carries_leader_name else CompleteGroup()

@@ -5,7 +5,7 @@ Every restart of a group is recorded in the status of its set before the group i
 
 | the group | decision |
 |---|---|
-| is held: its budget was used up while it had this leader | Held |
+| is held: its budget was used up while it had this leader | GroupHeld |
 | has a restart recorded for this very leader, which was not carried out yet | Restart, not counted again |
 | was restarted `maxRestarts` times within the last `windowSeconds` | Exhausted |
 | was restarted, and the delay since then is not over | Delay |
@@ -41,7 +41,7 @@ class RestartBudget(View, frozen=True):
     force_delete_on_node_loss: bool = False
 
 
-class Held(msgspec.Struct, frozen=True):
+class GroupHeld(msgspec.Struct, frozen=True):
     pass
 
 
@@ -60,13 +60,13 @@ class Delay(msgspec.Struct, frozen=True):
     in_a_row: int
 
 
-BudgetDecision = Held | Restart | Exhausted | Delay
+BudgetDecision = GroupHeld | Restart | Exhausted | Delay
 
 
 def decide(budget: RestartBudget, restarts: GroupRestarts, leader: str, revision: str, now: datetime) -> BudgetDecision:
     """What a failure of the group with this leader leads to; `restarts` are those that count (`counted`)."""
     if is_held(restarts, leader):
-        return Held()
+        return GroupHeld()
     if restarts.leader == leader:
         return Restart(restarts)
     recent = [time for time in restarts.times if age(time, now) < budget.window_seconds]

@@ -46,7 +46,7 @@ from kohort.groups.set_plan import (
     plan_revision,
     plan_set,
 )
-from kohort.groups.status_reporting import SetReport, StatusReporter
+from kohort.groups.status_reporting import SetReport, SetStatusReporter
 from kohort.groups.worker_claims import WorkerClaims
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
@@ -92,7 +92,7 @@ class SetController:
         self.client = manager.client
         self.cache = cache
         self.recorder = manager.recorder("leaderworkerset")
-        self.reporter = StatusReporter(manager.client, cache, problems, metrics, self.recorder)
+        self.reporter = SetStatusReporter(manager.client, cache, problems, metrics, self.recorder)
         self.services = SharedServices(manager.client, cache, self.recorder)
         self.node_records = NodeRecords(manager.client, cache, self.recorder)
         self.leader_budgets = LeaderBudgets(manager.client, self.recorder)

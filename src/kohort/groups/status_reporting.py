@@ -65,7 +65,7 @@ class SetReport(msgspec.Struct, frozen=True):
         return Key(self.group_set.metadata.namespace, self.group_set.metadata.name)
 
 
-class StatusReporter:
+class SetStatusReporter:
     def __init__(
         self,
         client: Client,

@@ -36,7 +36,7 @@ from kohort.groups.resize.plan import (
     plan_group_resizes,
     view_of_pod,
 )
-from kohort.groups.resize.pod_progress import PodProgress, Progress
+from kohort.groups.resize.pod_progress import PodProgress, ResizeStage
 from kohort.groups.resize.preflight import PreflightFailure, PreflightRefusal, record_after_preflight
 from kohort.groups.resize.preflight_requests import Member
 from kohort.groups.resize.record import Phase, read_record
@@ -67,7 +67,7 @@ from kohort.rules.resource_edit import (
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_update_policy
 
 _LONGEST: Final = 10_000
-_COMPLETE: Final = PodProgress(Progress.COMPLETE)
+_COMPLETE: Final = PodProgress(ResizeStage.COMPLETE)
 
 
 class ResizeMethod(StrEnum):
@@ -231,7 +231,7 @@ class ResizeSimulation:
         old = leader.metadata.labels.get(group_labels.REVISION, "")
         pods = [_view_of_pod(pod, edit) for pod in members]
         if record is not None:  # it finishes or reverts first
-            pods = [replace(pod, forward=PodProgress(Progress.NOT_SENT)) for pod in pods]
+            pods = [replace(pod, forward=PodProgress(ResizeStage.NOT_SENT)) for pod in pods]
         broken = not (state is not None and state.ready) and any(map(is_broken, members))
         unplaced = is_broken(leader) and not any(pod.spec.node_name for pod in members)
         return GroupView(index, old if edit is not None else _NEW, edit, pods, True, not broken, broken, unplaced)

@@ -14,7 +14,7 @@ from tests.groups.resize.test_group_resizes import (
 )
 
 from kohort.groups.resize.metrics import ResizeMetrics, ResizeOutcome, outcome_of
-from kohort.groups.resize.pod_progress import Progress
+from kohort.groups.resize.pod_progress import ResizeStage
 from kohort.groups.resize.record import Phase, ResizeRecord
 from kohort.kube.resources import Key
 from kohort.testing import Cluster
@@ -54,7 +54,7 @@ def test_a_set_takes_its_series_along() -> None:
     metrics = ResizeMetrics(registry)
     metrics.count(KEY, ResizeOutcome.ADOPTED, 2.0)
     metrics.count(KEY, ResizeOutcome.REFUSED, 0.0)
-    metrics.saw(KEY, {Progress.DEFERRED: 1})
+    metrics.saw(KEY, {ResizeStage.DEFERRED: 1})
     assert figures(registry, "kohort_group_resize_duration_seconds_count", "name") == {"llm": 1}
     assert figures(registry, "kohort_group_resize_pods", "state")["Deferred"] == 1
     metrics.forget(KEY)

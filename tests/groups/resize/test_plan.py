@@ -17,7 +17,7 @@ from kohort.groups.resize.plan import (
     phase_after_failure,
     plan_group_resizes,
 )
-from kohort.groups.resize.pod_progress import PodProgress, Progress
+from kohort.groups.resize.pod_progress import PodProgress, ResizeStage
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
 from kohort.rules.resource_edit import AmountChange, AmountField, InPlaceEdit, RecreateEdit, RecreateReason
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
@@ -29,15 +29,17 @@ NEW, OLD = "new", "old"
 NOW = 1000.0
 
 
-def pod(name: str, forward: Progress, backward: Progress = Progress.COMPLETE, *, shrinks: bool = False) -> PodView:
-    conflict = AmountField("main", "requests", "cpu") if forward is Progress.CONFLICT else None
+def pod(
+    name: str, forward: ResizeStage, backward: ResizeStage = ResizeStage.COMPLETE, *, shrinks: bool = False
+) -> PodView:
+    conflict = AmountField("main", "requests", "cpu") if forward is ResizeStage.CONFLICT else None
     return PodView(name, name.endswith("-0"), shrinks, PodProgress(forward, conflict=conflict), PodProgress(backward))
 
 
 def group(index: int = 0, *pods: PodView, phase: Phase | None = None, **more: object) -> GroupView:
     record = ResizeRecord(NEW, phase, NOW - 10) if phase is not None else None
     fields: dict[str, object] = {"revision": OLD, "edit": EDIT, "whole": True, "ready": True, "record": record}
-    members = pods or (pod("g-0", Progress.NOT_SENT), pod("g-1", Progress.NOT_SENT))
+    members = pods or (pod("g-0", ResizeStage.NOT_SENT), pod("g-1", ResizeStage.NOT_SENT))
     return GroupView(index=index, pods=members, **{**fields, **more})  # type: ignore[arg-type]
 
 
@@ -53,13 +55,16 @@ def test_the_highest_group_begins() -> None:
 
 
 def test_no_group_begins_while_as_many_as_allowed_are_under_way() -> None:
-    busy = group(2, pod("g-0", Progress.ACTUATING), phase=Phase.RESIZING)
+    busy = group(2, pod("g-0", ResizeStage.ACTUATING), phase=Phase.RESIZING)
     assert plan_group_resizes(view(group(1), busy)).actions == ()
     assert plan_group_resizes(view(group(1), busy, concurrency=2)).actions == (CheckGroup(1),)
 
 
 def restarting(index: int, **more: object) -> GroupView:
-    pods = (msgspec.structs.replace(pod("g-0", Progress.NOT_SENT), restarts=True), pod("g-1", Progress.NOT_SENT))
+    pods = (
+        msgspec.structs.replace(pod("g-0", ResizeStage.NOT_SENT), restarts=True),
+        pod("g-1", ResizeStage.NOT_SENT),
+    )
     return group(index, *pods, **more)  # type: ignore[arg-type]
 
 
@@ -104,7 +109,7 @@ def test_containers_restart_only_while_the_other_groups_are_ready() -> None:
 
 
 def test_a_set_whose_groups_all_have_amounts_of_others_has_stopped() -> None:
-    foreign = group(1, pod("g-0", Progress.CONFLICT))
+    foreign = group(1, pod("g-0", ResizeStage.CONFLICT))
     assert plan_group_resizes(view(group(0), foreign)).state == "Preflight"
     assert plan_group_resizes(view(foreign)).state == "Stopped"
 
@@ -116,7 +121,7 @@ def test_no_group_is_deleted_whose_pods_would_not_be_admitted_again(policy: Reso
 
 def test_a_group_that_its_quota_stopped_midway_begins_again() -> None:
     record = ResizeRecord(NEW, Phase.REVERTING, NOW - 10, RevertReason.QUOTA_EXCEEDED)
-    back = group(0, pod("g-0", Progress.NOT_SENT, Progress.COMPLETE), record=record)
+    back = group(0, pod("g-0", ResizeStage.NOT_SENT, ResizeStage.COMPLETE), record=record)
     assert plan_group_resizes(view(back)).actions == (MarkGroup(0, None),)
 
 
@@ -127,15 +132,15 @@ def test_groups_below_the_partition_are_left_alone() -> None:
 
 
 def test_what_shrinks_goes_first_and_the_leader_is_the_first_to_shrink() -> None:
-    pods = (pod("g-1", Progress.NOT_SENT, shrinks=True), pod("g-0", Progress.NOT_SENT, shrinks=True))
-    growing = pod("g-2", Progress.NOT_SENT)
+    pods = (pod("g-1", ResizeStage.NOT_SENT, shrinks=True), pod("g-0", ResizeStage.NOT_SENT, shrinks=True))
+    growing = pod("g-2", ResizeStage.NOT_SENT)
     found = plan_group_resizes(view(group(0, *pods, growing, phase=Phase.RESIZING)))
     assert found.actions == (ResizePods(0, ("g-0", "g-1")),)
 
 
 def test_growth_waits_for_what_shrinks() -> None:
-    shrinking = pod("g-0", Progress.ACTUATING, shrinks=True)
-    found = plan_group_resizes(view(group(0, shrinking, pod("g-1", Progress.NOT_SENT), phase=Phase.RESIZING)))
+    shrinking = pod("g-0", ResizeStage.ACTUATING, shrinks=True)
+    found = plan_group_resizes(view(group(0, shrinking, pod("g-1", ResizeStage.NOT_SENT), phase=Phase.RESIZING)))
     assert found.actions == ()
 
 
@@ -145,20 +150,20 @@ def test_the_leader_is_the_last_to_grow() -> None:
 
 
 def test_a_group_that_is_through_is_adopted_when_it_is_ready() -> None:
-    done = (pod("g-0", Progress.COMPLETE), pod("g-1", Progress.COMPLETE))
+    done = (pod("g-0", ResizeStage.COMPLETE), pod("g-1", ResizeStage.COMPLETE))
     assert plan_group_resizes(view(group(0, *done, phase=Phase.RESIZING))).actions == (AdoptGroup(0),)
     assert plan_group_resizes(view(group(0, *done, phase=Phase.RESIZING, ready=False))).actions == ()
 
 
 def test_an_infeasible_pod_reverts_its_group() -> None:
-    found = plan_group_resizes(view(group(0, pod("g-0", Progress.INFEASIBLE), phase=Phase.RESIZING)))
+    found = plan_group_resizes(view(group(0, pod("g-0", ResizeStage.INFEASIBLE), phase=Phase.RESIZING)))
     (mark,) = found.actions
     assert isinstance(mark, MarkGroup) and mark.record is not None
     assert (mark.record.phase, mark.record.reason) == (Phase.REVERTING, RevertReason.INFEASIBLE)
 
 
 def test_a_deferred_pod_is_waited_for_until_the_deadline() -> None:
-    deferred = pod("g-0", Progress.DEFERRED)
+    deferred = pod("g-0", ResizeStage.DEFERRED)
     waiting = plan_group_resizes(view(group(0, deferred, phase=Phase.RESIZING)))
     assert waiting.actions == ()
     assert waiting.look_again_after == 15.0, "to say how long it has been"
@@ -169,12 +174,15 @@ def test_a_deferred_pod_is_waited_for_until_the_deadline() -> None:
 
 
 def test_a_group_is_reverted_pod_by_pod() -> None:
-    pods = (pod("g-0", Progress.COMPLETE, Progress.NOT_SENT), pod("g-1", Progress.NOT_SENT, Progress.COMPLETE))
+    pods = (
+        pod("g-0", ResizeStage.COMPLETE, ResizeStage.NOT_SENT),
+        pod("g-1", ResizeStage.NOT_SENT, ResizeStage.COMPLETE),
+    )
     assert plan_group_resizes(view(group(0, *pods, phase=Phase.REVERTING))).actions == (RevertPods(0, ("g-0",)),)
 
 
 def reverted(policy: ResourceUpdatePolicy, reason: RevertReason) -> Phase | None:
-    back = pod("g-0", Progress.NOT_SENT, Progress.COMPLETE)
+    back = pod("g-0", ResizeStage.NOT_SENT, ResizeStage.COMPLETE)
     record = ResizeRecord(NEW, Phase.REVERTING, NOW, reason)
     (mark,) = plan_group_resizes(view(group(0, back, record=record), policy=policy)).actions
     assert isinstance(mark, MarkGroup)
@@ -225,9 +233,9 @@ def test_a_group_that_stopped_for_amounts_of_others_is_tried_again_when_they_are
     policy: ResourceUpdatePolicy,
 ) -> None:
     record = ResizeRecord(NEW, Phase.REVERTED, NOW, RevertReason.CONFLICT)
-    changed = group(0, pod("g-1", Progress.CONFLICT), record=record)
+    changed = group(0, pod("g-1", ResizeStage.CONFLICT), record=record)
     assert plan_group_resizes(view(changed, policy=policy)).actions == ()
-    back = group(0, pod("g-1", Progress.NOT_SENT), record=record)
+    back = group(0, pod("g-1", ResizeStage.NOT_SENT), record=record)
     assert plan_group_resizes(view(back, policy=policy)).actions == (MarkGroup(0, None),)
 
 
@@ -238,7 +246,7 @@ def test_a_broken_group_is_recreated_for_nothing() -> None:
 
 
 def test_amounts_of_others_are_reported() -> None:
-    found = plan_group_resizes(view(group(0, pod("g-1", Progress.CONFLICT)), policy=ONLY))
+    found = plan_group_resizes(view(group(0, pod("g-1", ResizeStage.CONFLICT)), policy=ONLY))
     assert found.actions == ()
     assert [(one.pod, one.field) for one in found.conflicts] == [("g-1", "containers[main].resources.requests.cpu")]
 
@@ -248,7 +256,7 @@ def test_groups_that_need_new_pods_are_left_to_the_roll() -> None:
     assert (found.actions, found.lowest_partition) == ((), 0)
 
 
-progress = st.sampled_from(list(Progress))
+progress = st.sampled_from(list(ResizeStage))
 pods = st.builds(pod, st.sampled_from(["g-0", "g-1", "g-2"]), progress, progress, shrinks=st.booleans())
 records = st.none() | st.builds(
     ResizeRecord,
@@ -309,8 +317,8 @@ def test_for_any_set(one: SetView) -> None:
             assert found.lowest_partition > action.index, "the roll must not reach a group under way"
         if isinstance(action, AdoptGroup):
             assert group.ready and group.whole
-            assert all(pod.forward.progress is Progress.COMPLETE for pod in group.pods)
+            assert all(pod.forward.progress is ResizeStage.COMPLETE for pod in group.pods)
         if isinstance(action, ResizePods):
             chosen = [pod for pod in group.pods if pod.name in action.pods]
-            assert chosen and not any(pod.forward.progress is Progress.INFEASIBLE for pod in group.pods)
+            assert chosen and not any(pod.forward.progress is ResizeStage.INFEASIBLE for pod in group.pods)
     assert len({action.index for action in found.actions}) == len(found.actions), "one action per group and pass"

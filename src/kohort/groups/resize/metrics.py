@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
-from kohort.groups.resize.pod_progress import Progress
+from kohort.groups.resize.pod_progress import ResizeStage
 from kohort.groups.resize.record import Phase, ResizeRecord
 from kohort.kube.resources import Key
 
@@ -71,7 +71,7 @@ class ResizeMetrics:
         if seconds > 0:
             self._seconds.labels(key.namespace, key.name).observe(seconds)
 
-    def saw(self, key: Key, pods: Mapping[Progress, int]) -> None:
+    def saw(self, key: Key, pods: Mapping[ResizeStage, int]) -> None:
         """How far the pods of groups under way are."""
         self._pods.saw(key, pods)
 
@@ -93,10 +93,10 @@ class PodsByState(Collector):
     """Made when the metrics are scraped: a set without groups under way has no series."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._pods: dict[Key, Mapping[Progress, int]] = {}
+        self._pods: dict[Key, Mapping[ResizeStage, int]] = {}
         registry.register(self)
 
-    def saw(self, key: Key, pods: Mapping[Progress, int]) -> None:
+    def saw(self, key: Key, pods: Mapping[ResizeStage, int]) -> None:
         if pods:
             self._pods[key] = pods
         else:
@@ -106,6 +106,6 @@ class PodsByState(Collector):
         text = "Pods of groups that are being resized in place, by how far they are."
         family = GaugeMetricFamily("kohort_group_resize_pods", text, labels=(*_SET, "state"))
         for key, pods in self._pods.items():
-            for progress in Progress:
+            for progress in ResizeStage:
                 family.add_metric((key.namespace, key.name, progress.value), float(pods.get(progress, 0)))
         yield family

@@ -54,7 +54,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from kohort.groups.resize.pod_progress import PodProgress, Progress, pod_progress
+from kohort.groups.resize.pod_progress import PodProgress, ResizeStage, pod_progress
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
 from kohort.objects.container_reasons import CRASH_LOOP_BACK_OFF
 from kohort.objects.meta import find_condition
@@ -192,7 +192,7 @@ class GroupCounts(msgspec.Struct, frozen=True):
     recreated: int = 0
 
 
-class Conflict(msgspec.Struct, frozen=True):
+class AmountConflict(msgspec.Struct, frozen=True):
     """A pod whose amounts were changed by someone else."""
 
     pod: str
@@ -204,7 +204,7 @@ class WaitingPod(msgspec.Struct, frozen=True):
 
     group: int
     pod: str
-    progress: Progress
+    progress: ResizeStage
     node: str
     node_message: str
     seconds: float
@@ -233,7 +233,7 @@ class ResizePlan(msgspec.Struct, frozen=True):
     waiting: WaitingPod | None = None
     stopped: StoppedGroup | None = None
     """Why no further group begins."""
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[AmountConflict, ...] = ()
     look_again_after: float = 0.0
     """Seconds until a deadline passes, or until the time in the message is out of date; 0 for never."""
     waits_for_groups: tuple[int, ...] = ()
@@ -246,7 +246,7 @@ class ResizePlan(msgspec.Struct, frozen=True):
     """The next group that could not be resized, and that the roll recreates."""
     recreating: RecreateEdit | None = None
     """Cpu or memory change, together with something that running pods cannot follow."""
-    pods: dict[Progress, int] = {}
+    pods: dict[ResizeStage, int] = {}
     """Pods of groups under way, by how far they are."""
 
 
@@ -348,12 +348,12 @@ def _continue_resize(view: SetView, group: GroupView, record: ResizeRecord) -> l
     shrinking = _not_sent(pod for pod in group.pods if pod.shrinks)
     if shrinking:
         return [ResizePods(group.index, _leader_first(shrinking))]
-    if any(pod.forward.progress is not Progress.COMPLETE for pod in group.pods if pod.shrinks):
+    if any(pod.forward.progress is not ResizeStage.COMPLETE for pod in group.pods if pod.shrinks):
         return []
     growing = _not_sent(pod for pod in group.pods if not pod.shrinks)
     if growing:
         return [ResizePods(group.index, tuple(reversed(_leader_first(growing))))]
-    if group.ready and all(pod.forward.progress is Progress.COMPLETE for pod in group.pods):
+    if group.ready and all(pod.forward.progress is ResizeStage.COMPLETE for pod in group.pods):
         return [AdoptGroup(group.index)]
     return []
 
@@ -365,7 +365,7 @@ def _reason_to_revert(view: SetView, group: GroupView, record: ResizeRecord) -> 
     if record.revision != view.revision or view.policy is ResourceUpdatePolicy.RECREATE:
         return because(RevertReason.SUPERSEDED)
     for pod in group.pods:
-        if pod.forward.progress is Progress.INFEASIBLE:
+        if pod.forward.progress is ResizeStage.INFEASIBLE:
             return because(RevertReason.INFEASIBLE, f"{_on_its_node(pod)}: {pod.forward.message}")
         if pod.forward.conflict is not None:
             return because(
@@ -374,7 +374,7 @@ def _reason_to_revert(view: SetView, group: GroupView, record: ResizeRecord) -> 
     if view.now - record.since < view.deadline_seconds:
         return None
     for pod in group.pods:
-        if pod.forward.progress is not Progress.COMPLETE:
+        if pod.forward.progress is not ResizeStage.COMPLETE:
             message = pod.forward.message or pod.forward.progress.value
             late = because(RevertReason.DEADLINE_EXCEEDED, f"{_on_its_node(pod)}: {message}")
             return msgspec.structs.replace(late, deadline=view.deadline_seconds)
@@ -387,7 +387,7 @@ def _on_its_node(pod: PodView) -> str:
 
 def _continue_revert(view: SetView, group: GroupView, record: ResizeRecord) -> list[Action]:
     if view.now < _end_of_revert(view, record):
-        unreverted = tuple(pod.name for pod in group.pods if pod.backward.progress is Progress.NOT_SENT)
+        unreverted = tuple(pod.name for pod in group.pods if pod.backward.progress is ResizeStage.NOT_SENT)
         if unreverted:
             return [RevertPods(group.index, unreverted)]
         if any(pod.backward.progress not in _BACK for pod in group.pods):
@@ -403,7 +403,7 @@ def _end_of_revert(view: SetView, record: ResizeRecord) -> float:
     return record.since + 2 * view.deadline_seconds
 
 
-_BACK: Final = (Progress.COMPLETE, Progress.CONFLICT, Progress.GONE)
+_BACK: Final = (ResizeStage.COMPLETE, ResizeStage.CONFLICT, ResizeStage.GONE)
 _MAY_BEGIN_AGAIN: Final = (RevertReason.SUPERSEDED, RevertReason.QUOTA_EXCEEDED)
 """Its preflight says when."""
 _NEVER_RECREATED: Final = (RevertReason.CONFLICT, RevertReason.NOT_ADMITTED)
@@ -477,7 +477,7 @@ def _waits_for(view: SetView, pending: Sequence[GroupView]) -> tuple[int, ...]:
 
 
 def _not_sent(pods: Iterable[PodView]) -> list[PodView]:
-    return [pod for pod in pods if pod.forward.progress is Progress.NOT_SENT]
+    return [pod for pod in pods if pod.forward.progress is ResizeStage.NOT_SENT]
 
 
 def _leader_first(pods: Sequence[PodView]) -> tuple[str, ...]:
@@ -529,7 +529,7 @@ def _counts(view: SetView, groups: Sequence[GroupView]) -> GroupCounts:
         wanted=len(groups) + _missing(groups, view.partition, view.replicas),
         adopted=sum(one.revision == view.revision and one.record is None and one.ready for one in groups),
         resizing=len(resizing),
-        deferred=sum(any(pod.forward.progress is Progress.DEFERRED for pod in one.pods) for one in resizing),
+        deferred=sum(any(pod.forward.progress is ResizeStage.DEFERRED for pod in one.pods) for one in resizing),
         reverted=recorded(Phase.REVERTED),
         recreated=recorded(Phase.RECREATE),
     )
@@ -541,13 +541,13 @@ def _waiting(view: SetView, groups: Sequence[GroupView]) -> WaitingPod | None:
             continue
         for pod in group.pods:
             found = pod.forward if group.record.phase is Phase.RESIZING else pod.backward
-            if found.progress.blocked or found.progress is Progress.INFEASIBLE:
+            if found.progress.blocked or found.progress is ResizeStage.INFEASIBLE:
                 seconds = max(0.0, view.now - group.record.since)
                 return WaitingPod(group.index, pod.name, found.progress, pod.node, found.message, seconds)
     return None
 
 
-def _pods_by_progress(groups: Sequence[GroupView]) -> dict[Progress, int]:
+def _pods_by_progress(groups: Sequence[GroupView]) -> dict[ResizeStage, int]:
     reverting = {one.index for one in groups if one.record is not None and one.record.phase is Phase.REVERTING}
     found = (
         (pod.backward if group.index in reverting else pod.forward).progress for group in groups for pod in group.pods
@@ -555,9 +555,9 @@ def _pods_by_progress(groups: Sequence[GroupView]) -> dict[Progress, int]:
     return dict(Counter(found))
 
 
-def _conflicts(groups: Sequence[GroupView]) -> tuple[Conflict, ...]:
+def _conflicts(groups: Sequence[GroupView]) -> tuple[AmountConflict, ...]:
     return tuple(
-        Conflict(pod.name, pod.forward.conflict.path)
+        AmountConflict(pod.name, pod.forward.conflict.path)
         for group in groups
         if not _under_way(group)
         for pod in group.pods

@@ -35,7 +35,7 @@ _INFEASIBLE: Final = "Infeasible"
 _ERROR: Final = "Error"
 
 
-class Progress(StrEnum):
+class ResizeStage(StrEnum):
     GONE = "Gone"
     CONFLICT = "Conflict"
     NOT_SENT = "NotSent"
@@ -50,11 +50,11 @@ class Progress(StrEnum):
     @property
     def blocked(self) -> bool:
         """The node does not carry the resize out at the moment, but may later."""
-        return self in (Progress.DEFERRED, Progress.FAILING)
+        return self in (ResizeStage.DEFERRED, ResizeStage.FAILING)
 
 
 class PodProgress(msgspec.Struct, frozen=True):
-    progress: Progress
+    progress: ResizeStage
     message: str = ""
     """What the node says about it."""
     conflict: AmountField | None = None
@@ -63,32 +63,32 @@ class PodProgress(msgspec.Struct, frozen=True):
 def pod_progress(pod: Pod, change: AmountChange) -> PodProgress:
     """How far `pod` has come from `change.before` to `change.after`."""
     if not pod.active:
-        return PodProgress(Progress.GONE)
+        return PodProgress(ResizeStage.GONE)
     desired = desired_amounts(pod.spec)
     foreign = foreign_fields(desired, change)
     if foreign:
-        return PodProgress(Progress.CONFLICT, conflict=foreign[0])
+        return PodProgress(ResizeStage.CONFLICT, conflict=foreign[0])
     if any(desired.get(field) != amount for field, amount in change.after.items()):
-        return PodProgress(Progress.NOT_SENT)
+        return PodProgress(ResizeStage.NOT_SENT)
     return _on_the_node(pod, change)
 
 
 def _on_the_node(pod: Pod, change: AmountChange) -> PodProgress:
     status, generation = pod.status, pod.metadata.generation
     if status.observed_generation and status.observed_generation < generation:
-        return PodProgress(Progress.UNOBSERVED)
+        return PodProgress(ResizeStage.UNOBSERVED)
     pending = find_condition(status.conditions, RESIZE_PENDING)
     if pending is not None and pending.status == "True":
-        progress = Progress.INFEASIBLE if pending.reason == _INFEASIBLE else Progress.DEFERRED
+        progress = ResizeStage.INFEASIBLE if pending.reason == _INFEASIBLE else ResizeStage.DEFERRED
         return PodProgress(progress, pending.message)
     running = find_condition(status.conditions, RESIZE_IN_PROGRESS)
     if running is not None and running.status == "True":
-        return PodProgress(Progress.FAILING if running.reason == _ERROR else Progress.ACTUATING, running.message)
+        return PodProgress(ResizeStage.FAILING if running.reason == _ERROR else ResizeStage.ACTUATING, running.message)
     allocated = _allocated_requests(pod)
     for field, amount in change.after.items():
         if field.side == "requests" and field in allocated and allocated[field] != amount:
-            return PodProgress(Progress.UNCONFIRMED)
-    return PodProgress(Progress.COMPLETE)
+            return PodProgress(ResizeStage.UNCONFIRMED)
+    return PodProgress(ResizeStage.COMPLETE)
 
 
 def desired_amounts(spec: PodSpec) -> dict[AmountField, Quantity]:

@@ -18,8 +18,8 @@ from typing import Final
 
 import msgspec
 
-from kohort.groups.resize.plan import NAMED_GROUPS, Conflict, ResizePlan, State
-from kohort.groups.resize.pod_progress import Progress
+from kohort.groups.resize.plan import NAMED_GROUPS, AmountConflict, ResizePlan, State
+from kohort.groups.resize.pod_progress import ResizeStage
 from kohort.groups.resize.preflight import PreflightFailure, PreflightRefusal
 from kohort.groups.resize.record import RevertReason
 from kohort.objects.counted_nouns import agreeing, counted, counted_of
@@ -109,7 +109,11 @@ def resize_message(plan: ResizePlan, failure: PreflightFailure | None, deadline_
         return f"group {plan.stopped.group}: {plan.stopped.record.message}"
     if plan.waiting is not None:
         waiting = plan.waiting
-        verb = {Progress.DEFERRED: "is deferred", Progress.FAILING: "fails", Progress.INFEASIBLE: "is infeasible"}
+        verb = {
+            ResizeStage.DEFERRED: "is deferred",
+            ResizeStage.FAILING: "fails",
+            ResizeStage.INFEASIBLE: "is infeasible",
+        }
         state = verb.get(waiting.progress, waiting.progress.value)
         node = f" on node {waiting.node}" if waiting.node else ""
         said = f": {waiting.node_message}" if waiting.node_message else ""
@@ -154,7 +158,9 @@ def progress_condition(
     if plan.state == "Stopped":
         return ConditionValue(IN_PROGRESS, "False", "Conflict", message)
     if plan.state:
-        deferred = plan.waiting is not None and plan.waiting.progress is Progress.DEFERRED and plan.state == "Resizing"
+        deferred = (
+            plan.waiting is not None and plan.waiting.progress is ResizeStage.DEFERRED and plan.state == "Resizing"
+        )
         return ConditionValue(IN_PROGRESS, "True", "Deferred" if deferred else plan.state, message)
     if plan.recreating is not None:
         words = f"groups are recreated by an ordinary roll: {recreate_words(plan.recreating)}"
@@ -192,7 +198,7 @@ def conflict_condition(plan: ResizePlan, *, had_condition: bool) -> ConditionVal
     return None
 
 
-def conflict_message(conflicts: tuple[Conflict, ...]) -> str:
+def conflict_message(conflicts: tuple[AmountConflict, ...]) -> str:
     shown = [f"{one.pod}: {one.field} differs from the template" for one in conflicts[:3]]
     more = len(conflicts) - len(shown)
     return "; ".join(shown) + (f"; {more} more" if more else "")
