@@ -12,7 +12,7 @@ from tests.rollouts.releases import NAMESPACE, V1, rollout
 
 from kohort import operator
 from kohort.kube.manager import Manager
-from kohort.kube.resources import PODS, SERVICES
+from kohort.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from kohort.kube.tasks import cancel_all
 from kohort.objects.json_types import JsonObject
 from kohort.objects.well_known_names import DELETION_COST
@@ -133,8 +133,10 @@ def busy_for(seconds: float) -> Callable[[JsonObject], int]:
 
 
 class DrainingStory(Story):
-    def __init__(self, cluster: Cluster, servers: BusyServers, departures: Departures) -> None:
-        super().__init__(cluster)
+    def __init__(
+        self, cluster: Cluster, servers: BusyServers, departures: Departures, resource: Resource = DEPLOYMENTS
+    ) -> None:
+        super().__init__(cluster, resource)
         self.servers = servers
         self.departures = departures
 
@@ -178,13 +180,13 @@ async def in_cluster(cluster: Cluster) -> AsyncIterator[DrainingStory]:
 
 
 @asynccontextmanager
-async def draining_story(document: JsonObject) -> AsyncIterator[DrainingStory]:
+async def draining_story(document: JsonObject, resource: Resource = DEPLOYMENTS) -> AsyncIterator[DrainingStory]:
     servers = BusyServers()
     departures = Departures(servers)
     async with cluster_with(servers) as cluster:
         await asyncio.sleep(1.0)
         async with departures.watching(cluster):
-            story = DrainingStory(cluster, servers, departures)
+            story = DrainingStory(cluster, servers, departures, resource)
             await story.begin(document)
             departures.most_pods, departures.fewest_serving = 0, 99
             yield story

@@ -5,7 +5,7 @@ next. Everything is written in this order, and taken up from what is written aft
 
 | order | what | where |
 |--:|---|---|
-| 1 | the round: pods that leave, and Services | annotation of the Deployment |
+| 1 | the round: pods that leave | annotation of the Deployment |
 | 2 | a deletion cost, so that the ReplicaSet deletes these pods and no others | the pods |
 | 3 | nothing new arrives at them, then requests in flight are waited for | Services (`traffic.withdrawal`) |
 | 4 | as many pods fewer | the ReplicaSet (`partition_controller`) |
@@ -31,7 +31,7 @@ from kohort.rollouts.action_result import Waiting
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.rollout_types import Rollout, WorkloadRef
 from kohort.rollouts.traffic.model import RouteRef
-from kohort.rollouts.traffic.withdrawal import LOOK_SECONDS, PodWithdrawal
+from kohort.rollouts.traffic.withdrawal import LOOK_SECONDS, PodWithdrawal, workload_name
 from kohort.rollouts.workloads.draining_rounds import (
     DrainingRound,
     Leaving,
@@ -65,7 +65,6 @@ class DeploymentDraining:
         """Rounds by Deployment: it may be deleted while pods leave, or lose its annotations to an edit."""
         self._reported: dict[Key, str] = {}
         """What was last said about a Deployment, so that it is said once."""
-        self._seen: set[Key] = set()
 
     async def least_sizes(self, deployment: Deployment, wanted: Sequence[tuple[ReplicaSet | None, int]]) -> Allowance:
         """`wanted` are ReplicaSets with the sizes that they shall have."""
@@ -78,7 +77,7 @@ class DeploymentDraining:
             return at_once
         at_once = Allowance(at_once.least, drains=True)
         if known is None and not shrinks:
-            await self._put_back_once(deployment)
+            await self._put_back(_key(deployment))
             return at_once
         pods = await self._pods(deployment)
         sets = [_set_pods(one, size, pods) for one, size in wanted]
@@ -86,7 +85,7 @@ class DeploymentDraining:
         if not any(leaving):
             await self.end(deployment)
             return at_once
-        if not await self._begin(deployment, _round(refs, leaving)):
+        if not await self._begin(deployment, _round(leaving)):
             return Allowance(tuple(one.least_size(0) for one in sets), LOOK_SECONDS, drains=True)
         return await self._drain(deployment, rollout, refs, sets, leaving, pods)
 
@@ -95,10 +94,11 @@ class DeploymentDraining:
         metadata, key, known = deployment.metadata, _key(deployment), self._round_of(deployment)
         self._reported.pop(key, None)
         if known is None and DRAINING_PODS not in metadata.annotations:
-            await self._put_back_once(deployment)
+            # One of that name may have been deleted while the operator was away.
+            if self._routes(deployment)[1]:
+                await self._put_back(key)
             return
-        services = known.services if known is not None else [ref.service for ref in self._routes(deployment)[1]]
-        await self._put_back(metadata.namespace, services)
+        await self._put_back(key)
         await self._set_costs(metadata.namespace, await self._pods(deployment), ())
         self._open.pop(key, None)
         body = locked({"metadata": {"annotations": {DRAINING_PODS: None}}}, metadata.resource_version)
@@ -109,21 +109,10 @@ class DeploymentDraining:
 
     async def forget(self, key: Key) -> None:
         """The Deployment is gone: a Service that pods of it had left must find those of its successor."""
-        self._seen.discard(key)
         self._reported.pop(key, None)
-        found = self._open.get(key)
-        if found is not None:
-            await self._put_back(key.namespace, found.services)
+        if key in self._open:
+            await self._put_back(key)
             self._open.pop(key, None)
-
-    async def _put_back_once(self, deployment: Deployment) -> None:
-        """Of a Deployment without a round. One of that name may have been deleted while the operator was away."""
-        key = _key(deployment)
-        if key in self._seen:
-            return
-        _, refs = self._routes(deployment)
-        await self._put_back(key.namespace, [ref.service for ref in refs])
-        self._seen.add(key)
 
     def _round_of(self, deployment: Deployment) -> DrainingRound | None:
         return round_of(deployment.metadata.annotations) or self._open.get(_key(deployment))
@@ -157,7 +146,7 @@ class DeploymentDraining:
         names = {pod.metadata.uid: pod.metadata.name for gone in leaving for pod in gone}
         await self._set_costs(namespace, pods, names)
         scaled = is_scaled(sets, leaving)
-        result = await self.withdrawal.withdraw(namespace, refs, names, drained=scaled)
+        result = await self.withdrawal.withdraw(namespace, refs, _workload(_key(deployment)), names, drained=scaled)
         for event in result.events:
             self.recorder.warning(ROLLOUTS, rollout, event.reason, event.message)
         if isinstance(result, Waiting):
@@ -192,8 +181,8 @@ class DeploymentDraining:
             except NotFound:
                 continue
 
-    async def _put_back(self, namespace: str, services: Sequence[str]) -> None:
-        await self.withdrawal.put_back(namespace, [RouteRef(service=one) for one in services])
+    async def _put_back(self, key: Key) -> None:
+        await self.withdrawal.put_back(key.namespace, _workload(key))
 
     def _report(self, key: Key, rollout: Rollout, text: str) -> None:
         if self._reported.get(key) == text:
@@ -203,9 +192,12 @@ class DeploymentDraining:
         self.recorder.normal(ROLLOUTS, rollout, event.reason, event.message)
 
 
-def _round(refs: Sequence[RouteRef], leaving: Leaving) -> DrainingRound:
-    pods = sorted((pod.metadata.uid, pod.metadata.name) for gone in leaving for pod in gone)
-    return DrainingRound(tuple(ref.service for ref in refs), dict(pods))
+def _workload(key: Key) -> str:
+    return workload_name(DEPLOYMENTS, key.name)
+
+
+def _round(leaving: Leaving) -> DrainingRound:
+    return DrainingRound(dict(sorted((pod.metadata.uid, pod.metadata.name) for gone in leaving for pod in gone)))
 
 
 def _set_pods(replica_set: ReplicaSet | None, target: int, pods: Sequence[Pod]) -> SetPods:

@@ -10,6 +10,7 @@ waited for (`traffic.withdrawal`). Then another annotation lets the groups go.
 | it is sized for more groups than it wants | leaders of the others leave the Services, and are drained |
 | those are drained | the annotation says so; the leaders stay out of the Services until they are deleted |
 | none of them is left, or the set wants them back | Services are as before, the second annotation goes |
+| it is gone | Services are as before |
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.release_events import recorder
 from kohort.rollouts.rollout_types import Rollout, WorkloadRef
 from kohort.rollouts.traffic.draining import drain_timeout, longest_drain
-from kohort.rollouts.traffic.withdrawal import LOOK_SECONDS, PodWithdrawal
+from kohort.rollouts.traffic.withdrawal import LOOK_SECONDS, PodWithdrawal, workload_name
 from kohort.rules import group_labels
 from kohort.rules.group_identity import group_index, is_leader, parse_index
 from kohort.rules.scale_down import DRAIN_ON_SCALE_DOWN, DRAINED_FOR, DrainedFor, drained_for
@@ -48,9 +49,11 @@ class ScaleDownController:
         self.controller.watches(cache.leader_sets, lambda one: [Key(one.metadata.namespace, one.metadata.name)])
 
     async def reconcile(self, key: Key) -> Requeue | None:
-        group_set = self.cache.sets.get(key)
+        group_set, workload = self.cache.sets.get(key), workload_name(LEADER_WORKER_SETS, key.name)
         if group_set is None or group_set.metadata.deleting or group_set.is_canary:
             self._reported.pop(key, None)
+            if group_set is None:
+                await self.withdrawal.put_back(key.namespace, workload)
             return None
         rollout = self.cache.rollout_for(key.namespace, WorkloadRef.to(LEADER_WORKER_SETS, key.name))
         refs = rollout.strategy.traffic_routings if rollout is not None else ()
@@ -61,10 +64,10 @@ class ScaleDownController:
         leaving, drained = self._leaving(key, group_set)
         if not leaving:
             self._reported.pop(key, None)
-            await self.withdrawal.put_back(key.namespace, refs)
+            await self.withdrawal.put_back(key.namespace, workload)
             await self._annotate(group_set, {DRAINED_FOR: None})
             return None
-        result = await self.withdrawal.withdraw(key.namespace, refs, leaving.keys(), drained=drained)
+        result = await self.withdrawal.withdraw(key.namespace, refs, workload, leaving.keys(), drained=drained)
         for event in result.events:
             self.recorder.warning(ROLLOUTS, rollout, event.reason, event.message)
         if isinstance(result, Waiting):
@@ -81,10 +84,7 @@ class ScaleDownController:
         known = [one for one in (DRAIN_ON_SCALE_DOWN, DRAINED_FOR) if one in metadata.annotations]
         if not known:
             return
-        key = Key(metadata.namespace, metadata.name)
-        await self.withdrawal.put_back_without_rollout(
-            key.namespace, {pod.metadata.uid for pod in self.cache.pods_of(key)}
-        )
+        await self.withdrawal.put_back(metadata.namespace, workload_name(LEADER_WORKER_SETS, metadata.name))
         await self._annotate(group_set, dict.fromkeys(known))
 
     def _leaving(self, key: Key, group_set: GroupSet) -> tuple[dict[str, str], bool]:

@@ -132,4 +132,4 @@ def test_the_deletion_cost_of_the_user_comes_back() -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pods": 3}', "[" * 5000])
 def test_an_annotation_that_cannot_be_read_is_no_round(text: str) -> None:
     assert round_of({DRAINING_PODS: text}) is None
-    assert round_of({DRAINING_PODS: '{"services":["a"],"pods":{"u":"n"}}'}) == DrainingRound(("a",), {"u": "n"})
+    assert round_of({DRAINING_PODS: '{"pods":{"u":"n"}}'}) == DrainingRound({"u": "n"})

@@ -1,10 +1,13 @@
 """StatefulSets in partition style whose pods are drained: Services lose a pod only until it is replaced."""
 
+import asyncio
+
 from tests.rollouts.deployments import Story
-from tests.rollouts.releases import NAMESPACE, V2
+from tests.rollouts.drained_pods import drained, draining_story
+from tests.rollouts.releases import NAMESPACE, V1, V2
 from tests.rollouts.test_partition_style import NEVER_READY, plan, released
 
-from kohort.kube.resources import PODS, SERVICES
+from kohort.kube.resources import PODS, SERVICES, STATEFUL_SETS
 from kohort.objects.json_types import JsonObject
 from kohort.rules import rollout_labels
 
@@ -36,3 +39,20 @@ async def test_a_new_pod_that_never_becomes_ready_keeps_no_other_pod_out_of_the_
         assert told.state == "StepUpgrade", "the step still waits"
         labels = [one["metadata"].get("labels", {}) for one in told.cluster.objects(PODS, NAMESPACE)]
         assert not any(rollout_labels.SERVES in one for one in labels)
+
+
+async def test_a_rollback_drains_the_new_version_where_steps_do_not_route() -> None:
+    steps: list[JsonObject] = [{"replicas": 2, "pause": {}}]
+    async with draining_story(drained(steps), STATEFUL_SETS) as story:
+        await story.change(V2)
+        await story.at(1)
+        story.servers.in_flight = lambda pod: 1 if pod["spec"]["containers"][0]["image"] == V2 else 0
+        await story.change(V1)
+        await asyncio.sleep(30)
+        assert story.pods().count(V2) == 2, "requests of the new version are waited for"
+        story.servers.in_flight = lambda _: 0
+        await story.healthy(V1)
+        await story.until(story.as_before)
+        assert story.departures.images == [V1, V1, V2, V2]
+        assert not story.departures.undrained
+        assert story.departures.fewest_serving >= 3, "one replaced at a time, and one that leaves"

@@ -142,9 +142,14 @@ def pin_of(service: JsonObject) -> _Pin | None:
         return None
 
 
+def selector_without_withdrawal(service: JsonObject) -> dict[str, str]:
+    """The selector as if no pod had left the Service (`withdrawal`); a pin stays."""
+    return {key: value for key, value in (service["spec"].get("selector") or {}).items() if key != SERVES}
+
+
 def unpinned_selector(service: JsonObject) -> dict[str, str]:
     """The selector as the user wrote it."""
-    selector = {key: value for key, value in (service["spec"].get("selector") or {}).items() if key != SERVES}
+    selector = selector_without_withdrawal(service)
     pin = pin_of(service)
     if pin is None or selector.get(pin.key) != pin.value:
         return selector

@@ -348,11 +348,8 @@ class DeploymentControl(WorkloadControl[Deployment]):
         return Waiting(", ".join(filter(None, (text, self._draining(release)))))
 
     def _is_rolled_back(self, stable: Deployment, release: BatchRelease) -> bool:
-        """Not of a Rollout that is deleted or disabled: then the Deployment goes on by itself at once."""
-        owner = release.metadata.controller
-        rollout = self.cache.rollouts.get(Key(release.metadata.namespace, owner.name)) if owner is not None else None
-        stopped = rollout is None or rollout.metadata.deleting or rollout.spec.disabled
-        return not stopped and self._is_back(stable, stable.metadata.labels.get(rollout_labels.STABLE_REVISION, ""))
+        held = stable.metadata.labels.get(rollout_labels.STABLE_REVISION, "")
+        return not self.goes_on_at_once(release) and self._is_back(stable, held)
 
     async def restore_after_hold(self, stable: Deployment) -> None:
         """ReplicaSets whose pods we kept from being available get the patience of their Deployment back: old ones are

@@ -31,7 +31,6 @@ LOWEST_COST: Final = "-2147483647"
 class DrainingRound(msgspec.Struct, frozen=True):
     """The annotation of a Deployment."""
 
-    services: tuple[str, ...] = ()
     pods: dict[str, str] = {}
     """Names by uid."""
 

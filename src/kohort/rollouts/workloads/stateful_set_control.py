@@ -1,5 +1,6 @@
 """StatefulSets under release, in partition style: so many pods of one set have the new version as a step says."""
 
+from collections.abc import Collection
 from typing import Final
 
 from kohort.kube.errors import NotFound
@@ -13,7 +14,7 @@ from kohort.rollouts import step_arithmetic
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Waiting
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.traffic.model import RouteRef
-from kohort.rollouts.traffic.withdrawal import LOOK_SECONDS
+from kohort.rollouts.traffic.withdrawal import LOOK_SECONDS, workload_name
 from kohort.rollouts.workloads import serving_pods, stateful_set_hold
 from kohort.rollouts.workloads.group_readiness import readiness_text
 from kohort.rollouts.workloads.model import ReplicaCounts, Workload
@@ -150,6 +151,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
         """The partition only comes down, unless replicas were added, or the new version is withdrawn."""
         stable = self.stable(release)
         if stable is None:
+            await self.put_back(release)
             return Waiting("the StatefulSet does not exist")
         if stable.status.update_revision == _stable_revision(stable):
             return Waiting(f"{stable.metadata.name} has its old template again")
@@ -164,15 +166,14 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
             return Waiting(f"{stable.metadata.name} gives {counted(planned, 'pod')} the new version")
         if waiting := await self._keep_leaving_pods_out(stable, release, planned):
             return waiting
-        return await self._take_back_excess(stable, partition)
+        return await self._take_back_excess(stable, release, partition)
 
     async def _keep_leaving_pods_out(self, stable: StatefulSet, release: BatchRelease, planned: int) -> Waiting | None:
-        """Drained pods stay out of the Services until they are gone; then the Services select as their users wrote."""
+        """Drained pods stay out of the Services until they are gone."""
         leaving, refs = self._replaced_next(stable, planned), self.draining_routes(release)
-        if not leaving or not refs or self.withdrawal is None:
-            await self.put_back(release)
+        if not leaving or not refs:
             return None
-        await self.withdrawal.withdraw(stable.metadata.namespace, refs, leaving, drained=True)
+        await self._withdraw(stable, refs, leaving, drained=True)
         name, count = stable.metadata.name, counted(len(leaving), "pod")
         return Waiting(f"{name}: {count} of the old version still to be replaced", LOOK_SECONDS)
 
@@ -181,25 +182,35 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
     ) -> ActionResult:
         """Give as many pods the new version as the set may lack at a time, once they are drained; the next ones when
         those are ready. A partition that goes back replaces no pod of the old version."""
-        assert self.withdrawal is not None
         name, token, total = stable.metadata.name, release.metadata.uid, stable.replicas
         reached = step_arithmetic.planned(stateful_set_hold.replicas_of_step(stable), total)
         if stable.partition != stateful_set_hold.partition_for(reached, total) or planned <= reached:
             partition = stateful_set_hold.partition_for(planned, total)
             await self.patch(stable, stateful_set_hold.step_patch(wanted, partition, token))
             return Waiting(f"{name} gives {counted(planned, 'pod')} the new version")
-        ready = sum(map(pod_is_ready, self._updated_pods(stable)))
+        begun = [pod for pod in self._updated_pods(stable) if self._index(stable, pod) >= stable.partition]
+        ready, version = sum(map(pod_is_ready, begun)), _template_version(stable)
         if ready < reached:
-            waiting = await self._keep_leaving_pods_out(stable, release, reached)
-            return waiting or Waiting(f"{name}: {ready}/{reached} pods ready at the new version", LOOK_SECONDS)
+            if waiting := await self._keep_leaving_pods_out(stable, release, reached):
+                return waiting
+            await self.put_back(release)
+            return Waiting(f"{name}: {ready}/{reached} pods ready at {version}", LOOK_SECONDS)
         following = min(planned, reached + _may_be_away(stable))
-        result = await self.withdrawal.withdraw(stable.metadata.namespace, refs, self._replaced_next(stable, following))
+        result = await self._withdraw(stable, refs, self._replaced_next(stable, following))
         if isinstance(result, Waiting):
             return result
         granted: int | str = wanted if following == planned else following
         partition = stateful_set_hold.partition_for(following, total)
         await self.patch(stable, stateful_set_hold.step_patch(granted, partition, token))
-        return Waiting(f"{name} gives {counted(following, 'pod')} the new version", events=result.events)
+        return Waiting(f"{name} gives {counted(following, 'pod')} {version}", events=result.events)
+
+    async def _withdraw(
+        self, stable: StatefulSet, refs: tuple[RouteRef, ...], leaving: Collection[str], *, drained: bool = False
+    ) -> Done | Waiting:
+        if self.withdrawal is None:
+            return DONE
+        namespace, workload = stable.metadata.namespace, workload_name(self.resource, stable.metadata.name)
+        return await self.withdrawal.withdraw(namespace, refs, workload, leaving, drained=drained)
 
     def _replaced_next(self, stable: StatefulSet, planned: int) -> set[str]:
         """Uids of pods of other versions that go when so many pods shall have the new one."""
@@ -220,11 +231,12 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
             return known
         return release.plan.batches[release.status.canary_status.current_batch].canary_replicas
 
-    async def _take_back_excess(self, stable: StatefulSet, partition: int) -> ActionResult:
-        """Pods below the partition that have the new version are deleted, one after the other: the set's controller
-        does not do so, and makes them anew at the old version."""
+    async def _take_back_excess(self, stable: StatefulSet, release: BatchRelease, partition: int) -> ActionResult:
+        """Pods below the partition that have the new version are drained and deleted, one after the other: the set's
+        controller does not do so, and makes them anew at the old version."""
         excess = [pod for pod in self._updated_pods(stable) if self._index(stable, pod) < partition]
         if not excess:
+            await self.put_back(release)
             return DONE
         if stable.status.current_revision == stable.status.update_revision:
             return Waiting(
@@ -235,9 +247,17 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
         away = stable.replicas - sum(map(pod_is_ready, pods))
         broken = [pod for pod in excess if not pod_is_ready(pod)]
         chosen = broken or excess[: max(0, _may_be_away(stable) - away)]
+        if broken or not chosen:
+            await self.put_back(release)
+        result: Done | Waiting = DONE
+        if not broken and (refs := self.draining_routes(release)):
+            result = await self._withdraw(stable, refs, {pod.metadata.uid for pod in chosen})
+        if isinstance(result, Waiting):
+            return result
         for pod in chosen:
             await self._delete(pod)
-        return Waiting(f"{stable.metadata.name}: {counted(len(excess), 'pod')} back to the old version")
+        text = f"{stable.metadata.name}: {counted(len(excess), 'pod')} back to the old version"
+        return Waiting(text, events=result.events)
 
     async def _delete(self, pod: Pod) -> None:
         metadata = pod.metadata
@@ -260,6 +280,8 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
     async def finalize_stable(self, stable: StatefulSet, release: BatchRelease) -> ActionResult:
         waits = release.plan.finalizing_policy == rollout_labels.WAIT_RESUME
         if waits and release.plan.batch_partition is None and (rest := await self._drained_rest(stable, release)):
+            return rest
+        if not waits and (rest := await self._drained_return(stable, release)):
             return rest
         await self.put_back(release)
         if release.plan.batch_partition is not None:
@@ -291,6 +313,25 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
             return None
         return await self._drained_round(stable, release, refs, total, total)
 
+    async def _drained_return(self, stable: StatefulSet, release: BatchRelease) -> ActionResult | None:
+        """A rollback. Pods of the version that is given up are replaced while they can still be drained."""
+        refs, status = self.draining_routes(release), stable.status
+        held = rollout_labels.IN_PROGRESSING in stable.metadata.annotations
+        if not refs or not held or release.plan.batch_partition is not None or self.goes_on_at_once(release):
+            return None
+        if not stable.observed:
+            return Waiting(f"{stable.metadata.name} has not been looked at by its controller yet", LOOK_SECONDS)
+        others = [pod for pod in self._pods(stable) if _revision(pod) != status.update_revision]
+        if not others or status.update_revision != _stable_revision(stable):
+            return None
+        broken = [pod for pod in others if not pod_is_ready(pod)]
+        same = status.current_revision == status.update_revision
+        if not all(same or self._index(stable, pod) >= stable.partition for pod in broken):
+            return None  # It would come back at the version that is given up, and the set would wait for it.
+        for pod in broken:
+            await self._delete(pod)
+        return await self._drained_round(stable, release, refs, stable.replicas, stable.replicas)
+
     async def _delete_broken(self, stable: StatefulSet) -> None:
         """A rollback. The controller of an ordered set waits for pods that will never be ready before it replaces any,
         so those of the version that is given up are deleted."""
@@ -304,6 +345,11 @@ def _stable_revision(stable: StatefulSet) -> str:
     if rollout_labels.IN_PROGRESSING not in stable.metadata.annotations:
         return stable.status.current_revision
     return stable.metadata.labels.get(rollout_labels.STABLE_REVISION) or stable.status.current_revision
+
+
+def _template_version(stable: StatefulSet) -> str:
+    """What messages call the version of its template; in a rollback that is the old one."""
+    return "the old version" if stable.status.update_revision == _stable_revision(stable) else "the new version"
 
 
 def _not_promoted(stable: StatefulSet) -> str:

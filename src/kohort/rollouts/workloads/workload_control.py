@@ -25,7 +25,7 @@ from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.traffic.draining import drain_timeout
 from kohort.rollouts.traffic.model import RouteRef
-from kohort.rollouts.traffic.withdrawal import PodWithdrawal
+from kohort.rollouts.traffic.withdrawal import PodWithdrawal, workload_name
 from kohort.rollouts.workloads import autoscaler_pause
 from kohort.rollouts.workloads.batch_labels import assign
 from kohort.rules import rollout_labels
@@ -199,6 +199,8 @@ class WorkloadControl(ABC, Generic[T]):
             result = await self.finalize_stable(stable, release)
             if not isinstance(result, Done):
                 return result
+        else:
+            await self.put_back(release)
         for copy in self.owned_copies(release):
             await self._remove_canary_finalizer(copy)
         return DONE
@@ -262,15 +264,24 @@ class WorkloadControl(ABC, Generic[T]):
 
     def draining_routes(self, release: BatchRelease) -> tuple[RouteRef, ...]:
         """The routes whose Services lose pods in order; none if the Rollout does not drain."""
-        owner = release.metadata.controller
-        found = self.cache.rollouts.get(Key(release.metadata.namespace, owner.name)) if owner is not None else None
+        found = self.rollout_of(release)
         refs = found.strategy.traffic_routings if found is not None else ()
         return refs if self.withdrawal is not None and drain_timeout(refs) > 0 else ()
 
+    def rollout_of(self, release: BatchRelease) -> Rollout | None:
+        owner = release.metadata.controller
+        return self.cache.rollouts.get(Key(release.metadata.namespace, owner.name)) if owner is not None else None
+
+    def goes_on_at_once(self, release: BatchRelease) -> bool:
+        """Its Rollout is deleted or disabled: the workload is given back without waiting for its pods."""
+        rollout = self.rollout_of(release)
+        return rollout is None or rollout.metadata.deleting or rollout.spec.disabled
+
     async def put_back(self, release: BatchRelease) -> None:
-        """No pod is about to be replaced: Services are as before."""
-        if self.withdrawal is not None and (refs := self.draining_routes(release)):
-            await self.withdrawal.put_back(release.metadata.namespace, refs)
+        """No pod is about to be replaced: Services are as before. Also if the Rollout does not drain any more."""
+        if self.withdrawal is not None:
+            workload = workload_name(self.resource, release.spec.workload_ref.name)
+            await self.withdrawal.put_back(release.metadata.namespace, workload)
 
     # Writing
 
