@@ -11,13 +11,13 @@ from kohort.rollouts import step_state_machine
 from kohort.rollouts.release_state import Observation, State
 from kohort.rollouts.rollout_types import (
     BatchRelease,
-    Progress,
     ReleaseCanaryStatus,
+    ReleaseProgress,
     ReleaseSpec,
     ReleaseStatus,
     Rollout,
 )
-from kohort.rollouts.workloads.model import Workload
+from kohort.rollouts.workloads.model import ReleasedWorkload
 from kohort.rules import group_labels, rollout_labels
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -42,7 +42,7 @@ def rollout(*, blue_green: bool = False, paused: bool = False, disabled: bool = 
     return msgspec.convert(document, Rollout)
 
 
-WORKLOAD = Workload(
+WORKLOAD = ReleasedWorkload(
     name="llm",
     generation=2,
     revision_key=group_labels.REVISION,
@@ -55,7 +55,7 @@ WORKLOAD = Workload(
 )
 
 
-def progress(step: int = 1, state: str = rollout_labels.PAUSED, **more: Json) -> Progress:
+def progress(step: int = 1, state: str = rollout_labels.PAUSED, **more: Json) -> ReleaseProgress:
     known: JsonObject = {
         "revision": "v2",
         "revision_key": group_labels.REVISION,
@@ -69,16 +69,16 @@ def progress(step: int = 1, state: str = rollout_labels.PAUSED, **more: Json) ->
         "last_update_time": format_time(NOW),
         **more,
     }
-    return Progress(**known)
+    return ReleaseProgress(**known)
 
 
 def observation(
     subject: Rollout | None = None,
-    found: Progress | None = None,
+    found: ReleaseProgress | None = None,
     *,
     reason: str = rollout_labels.IN_ROLLING,
     phase: str = rollout_labels.PROGRESSING,
-    workload: Workload | None = WORKLOAD,
+    workload: ReleasedWorkload | None = WORKLOAD,
     release: BatchRelease | None = None,
     after: float = 0.0,
     **more: Json,

@@ -4,7 +4,7 @@ import pytest
 
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
-from kohort.rollouts.group_set import HELD_PARTITION, GroupSet, GroupSetStatus, is_held, rolling_configuration
+from kohort.rollouts.group_set import HELD_GROUPS_PARTITION, GroupSet, GroupSetStatus, is_held, rolling_configuration
 from kohort.rules import rollout_labels
 
 SAVED = {rollout_labels.ORIGINAL_LWS_STRATEGY: "{}"}
@@ -15,7 +15,7 @@ def spec(**rolling: Json) -> JsonObject:
     return {"rolloutStrategy": {"rollingUpdateConfiguration": rolling}}
 
 
-HELD = spec(partition=HELD_PARTITION, maxSurge=0)
+HELD = spec(partition=HELD_GROUPS_PARTITION, maxSurge=0)
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,10 @@ def test_sizes_that_are_absent_are_one(document: JsonObject, replicas: int, size
         ({}, False),
         ({"rolloutStrategy": None}, False),
         (HELD, True),
-        (spec(partition=HELD_PARTITION, maxSurge=1), False),
-        (spec(partition=HELD_PARTITION), False),
+        (spec(partition=HELD_GROUPS_PARTITION, maxSurge=1), False),
+        (spec(partition=HELD_GROUPS_PARTITION), False),
         (spec(partition=4, maxSurge=0), False),
-        (spec(partition=HELD_PARTITION, maxSurge=0, maxUnavailable=3), True),
+        (spec(partition=HELD_GROUPS_PARTITION, maxSurge=0, maxUnavailable=3), True),
     ],
 )
 def test_when_a_set_is_held(document: JsonObject, held: bool) -> None:

@@ -26,7 +26,7 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.workloads.stateful_set_hold import HELD_PARTITION
+from kohort.rollouts.workloads.stateful_set_hold import HELD_PODS_PARTITION
 from kohort.rules import rollout_labels
 
 STEPS: list[JsonObject] = [
@@ -406,7 +406,7 @@ async def test_a_deployment_is_held_during_the_steps_and_its_strategy_comes_back
 async def test_the_first_edit_is_held_in_the_same_write() -> None:
     async with released(plan()) as told:
         await told.change(V2)
-        assert told.partition == HELD_PARTITION
+        assert told.partition == HELD_PODS_PARTITION
         assert rollout_labels.IN_PROGRESSING in told.stable["metadata"]["annotations"]
         await told.at(1)
         assert told.partition == 4
@@ -451,7 +451,7 @@ async def test_a_version_that_is_not_ready_in_time_is_withdrawn() -> None:
         await told.edit({"spec": {"template": template}})
         await told.until(lambda: counted(told)[V2] == 1)
         await told.until(lambda: versions(told) == [V1] * 5)
-        assert told.partition == HELD_PARTITION
+        assert told.partition == HELD_PODS_PARTITION
 
 
 async def test_a_user_who_applies_a_stateful_set_again_changes_nothing() -> None:
@@ -492,7 +492,7 @@ async def test_a_release_that_is_given_up_can_leave_the_set_held() -> None:
         await told.at(1)
         await told.cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
         await told.until(lambda: told.cluster.find(ROLLOUTS, NAME, NAMESPACE) is None)
-        assert told.partition == HELD_PARTITION
+        assert told.partition == HELD_PODS_PARTITION
         assert rollout_labels.IN_PROGRESSING not in told.stable["metadata"]["annotations"]
         await told.cluster.settle(quiet=10)
         assert counted(told)[V1] >= 4

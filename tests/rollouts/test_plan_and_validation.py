@@ -150,6 +150,14 @@ def test_warnings() -> None:
     assert falls.startswith("step 2 resolves to 1 of 4 groups, fewer than the 2 of the step before")
 
 
+def test_warnings_count_pods_of_a_deployment_as_its_steps_do() -> None:
+    """Both versions live in one Deployment: of two pods, a step of 90 % leaves an old one."""
+    document = with_steps({"replicas": 1}, {"replicas": "90%"}, {"replicas": "100%"})
+    document["spec"]["workloadRef"] = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "llm"}
+    document["spec"]["strategy"]["canary"]["enableExtraWorkloadForCanary"] = False
+    assert "step 1 and 2 both resolve to 1 of 2 pods" in validation.warnings(validation.parse(document), 2)
+
+
 def test_steps_with_the_same_groups_and_other_requests_are_in_order() -> None:
     """All groups of the new version first, the switch later: that is what blue-green is."""
     steps = (

@@ -21,7 +21,7 @@ from kohort.rollouts.release_state import (
     with_references,
     without,
 )
-from kohort.rollouts.rollout_types import Progress, RolloutStatus
+from kohort.rollouts.rollout_types import ReleaseProgress, RolloutStatus
 from kohort.rules import rollout_labels
 
 LATER = NOW + timedelta(seconds=10)
@@ -163,7 +163,7 @@ numbers = st.integers(0, 5)
 @given(
     blue_green=st.booleans(),
     found=st.builds(
-        Progress,
+        ReleaseProgress,
         observed_rollout_id=texts,
         stable_revision=texts,
         pod_template_hash=texts,
@@ -177,10 +177,11 @@ numbers = st.integers(0, 5)
         canary_name=texts,
         revision_key=texts,
         timed_out_step=numbers,
+        judged_step=numbers,
         grace_times=st.dictionaries(st.sampled_from(["pin", "routes"]), st.just("2026-01-01T00:00:00Z")),
     ),
 )
-def test_a_progress_comes_back_as_it_was_stored(blue_green: bool, found: Progress) -> None:
+def test_a_progress_comes_back_as_it_was_stored(blue_green: bool, found: ReleaseProgress) -> None:
     """Everything that must survive a restart is in the status."""
     document = State("Progressing", "x", (), found).document(1, blue_green=blue_green)
     status = msgspec.convert(document, RolloutStatus)

@@ -12,10 +12,10 @@ from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Pro
 from kohort.rollouts.messages import EventReason, ReleaseOutcome
 from kohort.rollouts.release_actions import DeleteRelease, JoinTrafficRouting
 from kohort.rollouts.release_state import Observation, ReleaseDecision
-from kohort.rollouts.rollout_types import Batch, BatchRelease, Progress, ReleasePlan, ReleaseSpec
+from kohort.rollouts.rollout_types import Batch, BatchRelease, ReleasePlan, ReleaseProgress, ReleaseSpec
 from kohort.rollouts.step_analysis import Judgement
 from kohort.rollouts.traffic.actions import CheckReferences, RemoveCanaryService, RouteAllToStable
-from kohort.rollouts.workloads.model import Workload
+from kohort.rollouts.workloads.model import ReleasedWorkload
 from kohort.rules import rollout_labels
 
 BACK = msgspec.structs.replace(WORKLOAD, canary_revision="v1", in_rollback=True)
@@ -27,7 +27,7 @@ def reasons(decision: ReleaseDecision) -> list[EventReason]:
     return [event.reason for event in decision.events]
 
 
-def found_in(decision: ReleaseDecision) -> Progress:
+def found_in(decision: ReleaseDecision) -> ReleaseProgress:
     assert decision.state.progress is not None
     return decision.state.progress
 
@@ -157,7 +157,7 @@ def test_a_rollback_in_batches_is_refused_by_an_event() -> None:
         (None, False),
     ],
 )
-def test_what_supersedes_a_release(workload: Workload | None, superseded: bool) -> None:
+def test_what_supersedes_a_release(workload: ReleasedWorkload | None, superseded: bool) -> None:
     assert release_state_machine.is_superseded(observation(workload=workload)) is superseded
 
 

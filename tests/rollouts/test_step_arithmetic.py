@@ -105,11 +105,11 @@ def test_how_many_may_fail(threshold: int | str | None, updated: int, allowed: i
 def test_neighbouring_steps_that_come_to_the_same(
     wanted: list[int | str], replicas: int, same: list[tuple[int, int, int]]
 ) -> None:
-    assert same_targets(wanted, replicas) == same
+    assert same_targets([planned(one, replicas) for one in wanted]) == same
 
 
 @given(st.lists(wanted_of_steps, max_size=6), replicas_of_sets)
 def test_what_comes_to_the_same_is_named_by_its_steps(wanted: list[int | str], replicas: int) -> None:
-    for first, second, count in same_targets(wanted, replicas):
+    for first, second, count in same_targets([planned(one, replicas) for one in wanted]):
         assert second == first + 1
         assert planned(wanted[first - 1], replicas) == planned(wanted[second - 1], replicas) == count

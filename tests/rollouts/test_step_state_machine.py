@@ -13,7 +13,7 @@ from kohort.rollouts.action_result import DONE, Done, Problem, Waiting
 from kohort.rollouts.messages import EventReason
 from kohort.rollouts.release_actions import DeleteRelease, ShrinkToBatch, WriteRelease
 from kohort.rollouts.release_state import ReleaseDecision
-from kohort.rollouts.rollout_types import BatchRelease, Progress, Rollout
+from kohort.rollouts.rollout_types import BatchRelease, ReleaseProgress, Rollout
 from kohort.rollouts.step_analysis import Passed
 from kohort.rollouts.traffic.actions import (
     PinStableService,
@@ -27,7 +27,7 @@ from kohort.rules import rollout_labels
 UPGRADE, ROUTING, PAUSED = rollout_labels.UPGRADE, rollout_labels.ROUTING, rollout_labels.PAUSED
 
 
-def found_in(decision: ReleaseDecision) -> Progress:
+def found_in(decision: ReleaseDecision) -> ReleaseProgress:
     assert decision.state.progress is not None
     return decision.state.progress
 

@@ -6,12 +6,12 @@ from tests.rollouts.observations import WORKLOAD, observation, progress, rollout
 
 from kohort.rollouts import takeover
 from kohort.rollouts.release_state import Observation
-from kohort.rollouts.rollout_types import Progress
-from kohort.rollouts.workloads.model import Workload
+from kohort.rollouts.rollout_types import ReleaseProgress
+from kohort.rollouts.workloads.model import ReleasedWorkload
 from kohort.rules import group_labels, rollout_labels
 
 
-def adopted(here: Observation) -> Progress:
+def adopted(here: Observation) -> ReleaseProgress:
     state = takeover.adopted(here)
     assert state.progress is not None
     return state.progress
@@ -41,7 +41,7 @@ def test_a_rollout_that_has_released_nothing_has_nothing_to_take_over() -> None:
         (None, ""),
     ],
 )
-def test_the_released_version_is_what_the_canary_runs(workload: Workload | None, revision: str) -> None:
+def test_the_released_version_is_what_the_canary_runs(workload: ReleasedWorkload | None, revision: str) -> None:
     assert adopted(observation(found=THEIRS, workload=workload)).revision == revision
 
 
@@ -50,7 +50,7 @@ def test_the_plan_is_taken_as_it_is_now() -> None:
 
 
 @pytest.mark.parametrize(("workload", "key"), [(WORKLOAD, group_labels.REVISION), (None, rollout_labels.TEMPLATE_HASH)])
-def test_what_they_pinned_is_the_key_of_the_workload(workload: Workload | None, key: str) -> None:
+def test_what_they_pinned_is_the_key_of_the_workload(workload: ReleasedWorkload | None, key: str) -> None:
     assert adopted(observation(found=THEIRS, workload=workload)).revision_key == key
 
 

@@ -14,8 +14,8 @@ from kohort.rollouts.release_state import ReleaseDecision
 from kohort.rollouts.rollout_types import (
     Batch,
     BatchRelease,
-    Progress,
     ReleasePlan,
+    ReleaseProgress,
     ReleaseSpec,
     Rollout,
 )
@@ -28,7 +28,7 @@ from kohort.rollouts.traffic.actions import (
     RouteStep,
     UnpinStableService,
 )
-from kohort.rollouts.workloads.model import Workload
+from kohort.rollouts.workloads.model import ReleasedWorkload
 from kohort.rules import rollout_labels
 
 
@@ -50,7 +50,7 @@ RESTORE = [RouteAllToStable, UnpinStableService, RemoveCanaryService]
         (progress(1, rollout_labels.PAUSED), None),
     ],
 )
-def test_what_a_state_does(before: Progress, action: type[Action] | None) -> None:
+def test_what_a_state_does(before: ReleaseProgress, action: type[Action] | None) -> None:
     decision = step_state_machine.decide(observation(found=before))
     assert (type(decision.action) if decision.action else None) == action
 
@@ -70,7 +70,7 @@ def test_what_a_state_does(before: Progress, action: type[Action] | None) -> Non
         (progress(3, rollout_labels.READY), release(2), 0, rollout_labels.COMPLETED),
     ],
 )
-def test_where_a_state_leads(before: Progress, found: BatchRelease | None, after: float, expected: str) -> None:
+def test_where_a_state_leads(before: ReleaseProgress, found: BatchRelease | None, after: float, expected: str) -> None:
     assert state_of(step_state_machine.decide(observation(found=before, release=found, after=after))) == expected
 
 
@@ -155,7 +155,7 @@ THIRD = msgspec.structs.replace(WORKLOAD, canary_revision="v3")
         (rollout_labels.FINALISING, False, THIRD, rollout_labels.IN_ROLLING),
     ],
 )
-def test_reasons(reason: str, paused: bool, workload: Workload, expected: str) -> None:
+def test_reasons(reason: str, paused: bool, workload: ReleasedWorkload, expected: str) -> None:
     here = observation(rollout(paused=paused), reason=reason, workload=workload, release=release(0))
     assert release_state_machine.decide(here).state.reason == expected
 
@@ -271,7 +271,7 @@ def test_a_changed_object_is_stored_before_the_next_step() -> None:
         (rollout_labels.PROGRESSING, rollout(), None, rollout_labels.PROGRESSING),
     ],
 )
-def test_phases(phase: str, subject: Rollout, workload: Workload | None, expected: str) -> None:
+def test_phases(phase: str, subject: Rollout, workload: ReleasedWorkload | None, expected: str) -> None:
     here = observation(
         subject,
         phase=phase,

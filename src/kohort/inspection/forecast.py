@@ -26,7 +26,7 @@ from kohort.objects.core import Node, Pod
 from kohort.objects.counted_nouns import counted
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.forecast_types import ReleaseForecast
-from kohort.rollouts.group_set import HELD_PARTITION, GroupSet
+from kohort.rollouts.group_set import HELD_GROUPS_PARTITION, GroupSet
 from kohort.rollouts.messages import duration, time_span
 from kohort.rollouts.release_forecast import forecast_release
 from kohort.rules.group_state import ABSENT, GroupsInOrder, GroupState
@@ -159,7 +159,7 @@ def _edited(before: Snapshot, after: LeaderWorkerSet) -> list[Change]:
     found = differences(before.group_set.spec, after.spec, "spec")
     if before.rollout is None:
         return found
-    return [one for one in found if not (one.path.endswith(".partition") and one.after == HELD_PARTITION)]
+    return [one for one in found if not (one.path.endswith(".partition") and one.after == HELD_GROUPS_PARTITION)]
 
 
 def _with_canary(release: ReleaseForecast, standing: int) -> Sequence[Step]:

@@ -182,6 +182,7 @@ def _progress(revision: str, replicas: str, ready: str) -> JsonObject:
             "canaryName": TEXT,
             "graceTimes": TEXTS,
             "timedOutStep": int32(),
+            "judgedStep": int32(),
             "analysisAttempt": int32(),
         },
         required=("currentStepState", "finalisingStep", "nextStepIndex", "podTemplateHash", replicas, ready),

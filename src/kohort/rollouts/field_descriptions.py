@@ -111,6 +111,7 @@ ROLLOUT: Final[Mapping[str, str]] = {
     "canaryName": "The workload that carries the new version.",
     "graceTimes": "When each grace period began, so that a restart does not start it over.",
     "timedOutStep": "The step that was reported as not ready in time.",
+    "judgedStep": "The step that the condition Analysis is about.",
     "analysisAttempt": "How often releases were begun, and steps again, each time with AnalysisRuns of their own.",
 }
 RELEASE: Final[Mapping[str, str]] = {

@@ -20,7 +20,7 @@ from kohort.rules.group_template import (
 from kohort.rules.resource_outline import changes_only_resources
 from kohort.rules.resource_update_policy import resource_update_policy
 
-HELD_PARTITION: Final = 1_000_000
+HELD_GROUPS_PARTITION: Final = 1_000_000
 """The partition of a held set: above every ordinal that can exist, so that no group is updated."""
 
 
@@ -133,9 +133,9 @@ def is_released_in_place(spec: JsonObject, annotations: Mapping[str, str]) -> bo
 
 def step_partition(annotations: Mapping[str, str]) -> int:
     noted = parse_index(annotations.get(rollout_labels.STEP_PARTITION))
-    return HELD_PARTITION if noted is None else noted
+    return HELD_GROUPS_PARTITION if noted is None else noted
 
 
-def is_held(spec: JsonObject, partition: int = HELD_PARTITION) -> bool:
+def is_held(spec: JsonObject, partition: int = HELD_GROUPS_PARTITION) -> bool:
     rolling = rolling_configuration(spec)
     return rolling.get("partition") == partition and rolling.get("maxSurge") == 0

@@ -18,9 +18,9 @@ from kohort.rollouts.action_result import ActionResult, Done, Problem, Waiting
 from kohort.rollouts.forecast_types import ForecastUnknown, ReleaseForecast
 from kohort.rollouts.messages import ReleaseEvent, ReleaseOutcome
 from kohort.rollouts.release_actions import Action
-from kohort.rollouts.rollout_types import BatchRelease, Progress, Rollout, Step
+from kohort.rollouts.rollout_types import BatchRelease, ReleaseProgress, Rollout, Step
 from kohort.rollouts.step_analysis import Judgement
-from kohort.rollouts.workloads.model import Workload
+from kohort.rollouts.workloads.model import ReleasedWorkload
 from kohort.rules import rollout_labels
 from kohort.rules.rollout_labels import ProgressingReason
 
@@ -31,7 +31,7 @@ class State(msgspec.Struct, frozen=True):
     phase: str = ""
     message: str = ""
     conditions: tuple[Condition, ...] = ()
-    progress: Progress | None = None
+    progress: ReleaseProgress | None = None
 
     @property
     def reason(self) -> str:
@@ -128,7 +128,7 @@ class Observation(msgspec.Struct, frozen=True):
     rollout: Rollout
     state: State
     now: datetime
-    workload: Workload | None = None
+    workload: ReleasedWorkload | None = None
     release: BatchRelease | None = None
     release_hash: str = ""
     """Of the plan that the release has now."""
@@ -146,7 +146,7 @@ class Observation(msgspec.Struct, frozen=True):
     """What the analysis of the current step says, where the Rollout names one."""
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> ReleaseProgress:
         assert self.state.progress is not None
         return self.state.progress
 

@@ -38,7 +38,7 @@ from kohort.rollouts.release_state import (
     with_references,
     without,
 )
-from kohort.rollouts.rollout_types import Progress
+from kohort.rollouts.rollout_types import ReleaseProgress
 from kohort.rollouts.traffic.actions import CheckReferences, RemoveCanaryService, RouteAllToStable
 from kohort.rules import rollout_labels
 from kohort.rules.rollout_labels import ProgressingReason
@@ -128,10 +128,10 @@ def _has_nothing_to_resize(observation: Observation) -> bool:
     return undone and observation.state.progress is not None
 
 
-def first_progress(observation: Observation) -> Progress:
+def first_progress(observation: Observation) -> ReleaseProgress:
     workload, before = observation.workload, observation.state.progress
     assert workload is not None
-    fresh = Progress(
+    fresh = ReleaseProgress(
         observed_workload_generation=workload.generation,
         observed_rollout_id=workload.release_id,
         rollout_hash=observation.plan_hash,
@@ -158,7 +158,7 @@ def _next_attempt(observation: Observation) -> int:
     )
 
 
-def _as_begun(progress: Progress) -> Progress:
+def _as_begun(progress: ReleaseProgress) -> ReleaseProgress:
     """Without what differs between two looks at a release that begins."""
     return msgspec.structs.replace(progress, last_update_time="", analysis_attempt=0)
 

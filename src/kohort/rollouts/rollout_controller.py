@@ -49,7 +49,7 @@ from kohort.rollouts.release_actions import (
 )
 from kohort.rollouts.release_events import recorder
 from kohort.rollouts.release_state import Observation, ReleaseDecision, State, stored_state
-from kohort.rollouts.rollout_types import BatchRelease, Progress, ReleasePlan, Rollout, WorkloadRef
+from kohort.rollouts.rollout_types import BatchRelease, ReleasePlan, ReleaseProgress, Rollout, WorkloadRef
 from kohort.rollouts.traffic import actions as traffic_actions
 from kohort.rollouts.traffic.model import RouteRef, Selectors, Traffic, TrafficRequest, TrafficStep
 from kohort.rollouts.traffic.trafficrouting_types import TrafficRouting
@@ -417,7 +417,7 @@ async def _act_on_workload(rollout: Rollout, action: WorkloadAction, control: Wo
 def traffic_request(observation: Observation, *, appends: bool = False) -> TrafficRequest:
     """What operations on traffic need to know of a Rollout."""
     rollout, workload, strategy = observation.rollout, observation.workload, observation.rollout.strategy
-    progress = observation.state.progress or Progress()
+    progress = observation.state.progress or ReleaseProgress()
     patch = strategy.patch_pod_template_metadata
     generates = not strategy.disable_generate_canary_service
     selectors = Selectors(

@@ -38,7 +38,7 @@ from kohort.rollouts.release_state import (
     with_references,
     without,
 )
-from kohort.rollouts.rollout_types import Progress
+from kohort.rollouts.rollout_types import ReleaseProgress
 from kohort.rollouts.validation import not_released_here
 from kohort.rules import rollout_labels
 from kohort.rules.rollout_labels import ProgressingReason
@@ -175,11 +175,11 @@ def _decide_healthy(observation: Observation) -> ReleaseDecision:
     return _nothing_released(observation)
 
 
-def finished_progress(observation: Observation) -> Progress:
+def finished_progress(observation: Observation) -> ReleaseProgress:
     """As if the version that runs had been released by us."""
     workload = observation.workload
     assert workload is not None
-    return Progress(
+    return ReleaseProgress(
         observed_rollout_id=workload.release_id,
         observed_workload_generation=workload.generation,
         rollout_hash=observation.plan_hash,

@@ -1,7 +1,8 @@
 """Typed views of Rollouts and BatchReleases.
 
 Canary and blue-green share one strategy type and one progress type: they differ in a few fields on the wire, and the
-decisions about steps should not be written twice. `Progress.from_status` and `Progress.to_status` know both spellings.
+decisions about steps should not be written twice. `from_status` and `to_status` of `ReleaseProgress` know both
+spellings.
 """
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
@@ -125,7 +126,7 @@ class RolloutSpec(View, frozen=True):
     strategy: RolloutStrategy = RolloutStrategy()
 
 
-class Progress(msgspec.Struct, frozen=True):
+class ReleaseProgress(msgspec.Struct, frozen=True):
     """canaryStatus or blueGreenStatus."""
 
     observed_workload_generation: int = 0
@@ -151,12 +152,14 @@ class Progress(msgspec.Struct, frozen=True):
     """Ours: when which route was last changed."""
     timed_out_step: int = 0
     """Ours: the step that was reported as not ready in time, so that it is reported once."""
+    judged_step: int = 0
+    """Ours: the step that the condition Analysis is about. The same verdict about the next step is news."""
     analysis_attempt: int = 0
     """Ours: how often releases and steps were begun, each time with an analysis of its own. It goes on with the next
     release, which may be one of the same version."""
 
     @classmethod
-    def from_status(cls, document: JsonObject) -> "Progress":
+    def from_status(cls, document: JsonObject) -> "ReleaseProgress":
         known = {name: document[key] for name, key in _COMMON.items() if document.get(key) is not None}
         for spelling in (_CANARY, _BLUE_GREEN):
             known |= {name: document[key] for name, key in spelling.items() if document.get(key) is not None}
@@ -184,6 +187,7 @@ _COMMON: Final = {
     "canary_name": "canaryName",
     "grace_times": "graceTimes",
     "timed_out_step": "timedOutStep",
+    "judged_step": "judgedStep",
     "analysis_attempt": "analysisAttempt",
 }
 _CANARY: Final = {
@@ -220,9 +224,9 @@ class RolloutStatus(View, frozen=True):
     blue_green_status: JsonObject | None = None
 
     @property
-    def progress(self) -> Progress | None:
+    def progress(self) -> ReleaseProgress | None:
         document = self.canary_status if self.canary_status is not None else self.blue_green_status
-        return None if document is None else Progress.from_status(document)
+        return None if document is None else ReleaseProgress.from_status(document)
 
     def condition(self, type: str) -> Condition | None:
         return find_condition(self.conditions, type)

@@ -29,7 +29,7 @@ from kohort.objects.recorded_json import read_recorded
 from kohort.rollouts.analysis.analysis_rules import Mode
 from kohort.rollouts.analysis.analysis_types import AnalysisRun
 from kohort.rollouts.analysis.run_types import RunPhase
-from kohort.rollouts.rollout_types import Progress, Rollout
+from kohort.rollouts.rollout_types import ReleaseProgress, Rollout
 from kohort.rules import rollout_labels
 
 
@@ -39,13 +39,13 @@ class Passed(msgspec.Struct, frozen=True):
     overridden: bool = False
 
 
-class Running(msgspec.Struct, frozen=True):
+class AnalysisRunning(msgspec.Struct, frozen=True):
     """The analysis is not finished. Its next reading is an event."""
 
     text: str
 
 
-class Held(msgspec.Struct, frozen=True):
+class AnalysisHeld(msgspec.Struct, frozen=True):
     """The step stays where it is until the metrics, the ReleaseAnalysis or a user say otherwise."""
 
     text: str
@@ -57,7 +57,7 @@ class Failed(msgspec.Struct, frozen=True):
     text: str
 
 
-StepResult = Passed | Running | Held | Failed
+StepResult = Passed | AnalysisRunning | AnalysisHeld | Failed
 
 
 class AnalysisReason(StrEnum):
@@ -123,11 +123,11 @@ def override_of(rollout: Rollout) -> Override | None:
     return found
 
 
-def _place_of(progress: Progress) -> tuple[str, int, int]:
+def _place_of(progress: ReleaseProgress) -> tuple[str, int, int]:
     return progress.observed_rollout_id, progress.current_step_index, progress.analysis_attempt
 
 
-def override_document(progress: Progress, by: str, reason: str) -> JsonObject:
+def override_document(progress: ReleaseProgress, by: str, reason: str) -> JsonObject:
     """The patch of a Rollout that lets its current step go on."""
     release, step, attempt = _place_of(progress)
     text = msgspec.json.encode(Override(release, step, by, reason, attempt)).decode()
@@ -142,21 +142,21 @@ def analyse(judgement: Judgement | None, step: int) -> StepResult:
     run = judgement.run
     if judgement.problem:
         failed = run is not None and (run.status.phase, run.status.mode) == (RunPhase.FAILED, Mode.ENFORCE)
-        return Failed(run.status.message) if run is not None and failed else Held(judgement.problem)
+        return Failed(run.status.message) if run is not None and failed else AnalysisHeld(judgement.problem)
     if not judgement.judges(step) or judgement.mode is Mode.DRY_RUN:
         return Passed()
     if run is None:
-        return Running("waiting for the first reading")
+        return AnalysisRunning("waiting for the first reading")
     text = run.status.message
     match run.status.phase:
         case RunPhase.PASSED:
             return Passed()
         case RunPhase.HELD:
-            return Held(text)
+            return AnalysisHeld(text)
         case RunPhase.FAILED:
-            return Failed(text) if judgement.mode is Mode.ENFORCE else Held(text)
+            return Failed(text) if judgement.mode is Mode.ENFORCE else AnalysisHeld(text)
         case _:
-            return Running(text)
+            return AnalysisRunning(text)
 
 
 def condition(judgement: Judgement, step: int) -> tuple[str, AnalysisReason, str]:
@@ -180,9 +180,3 @@ def condition(judgement: Judgement, step: int) -> tuple[str, AnalysisReason, str
     if judgement.mode is Mode.DRY_RUN:
         return status, reason, f"{text} (DryRun: only reported)"
     return status, reason, text
-
-
-def is_about_step(message: str, step: int) -> bool:
-    """Whether `condition` has made this message for this step. Nothing else records which step was judged last, and a
-    verdict that is the same for the next step is news all the same."""
-    return message.startswith((f"step {step}:", f"step {step} "))

@@ -30,6 +30,15 @@ def planned_in_place(wanted: int | str, replicas: int) -> int:
     return min(count, replicas - 1) if capped else count
 
 
+def partition_for(planned: int, replicas: int, held: int) -> int:
+    """The partition at which `planned` of `replicas` have the new version; `held` is the one at which none has.
+
+    >>> partition_for(1, 5, held=99), partition_for(5, 5, held=99), partition_for(0, 5, held=99)
+    (4, 0, 99)
+    """
+    return max(0, replicas - planned) if planned > 0 else held
+
+
 def next_index(index: int, steps: int) -> int:
     """The step after this one (both count from 1), or NO_STEP."""
     return index + 1 if index < steps else NO_STEP
@@ -40,8 +49,7 @@ def allowed_failures(threshold: int | str | None, updated: int) -> int:
     return 0 if threshold is None else int_or_string.resolve(threshold, updated, round_up=True)
 
 
-def same_targets(wanted: Sequence[int | str], replicas: int) -> list[tuple[int, int, int]]:
+def same_targets(counts: Sequence[int]) -> list[tuple[int, int, int]]:
     """Neighbouring steps (from 1) that come to the same number of replicas, and that number."""
-    counts = [planned(each, replicas) for each in wanted]
     pairs = itertools.pairwise(counts)
     return [(index, index + 1, count) for index, (count, after) in enumerate(pairs, start=1) if count == after]

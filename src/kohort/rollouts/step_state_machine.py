@@ -30,7 +30,6 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects.meta import Condition
 from kohort.rollouts import messages, step_analysis, step_arithmetic
 from kohort.rollouts.action_result import ActionResult, Done, Problem, Waiting
 from kohort.rollouts.messages import EventReason, ReleaseEvent
@@ -52,7 +51,7 @@ from kohort.rollouts.release_state import (
     with_references,
 )
 from kohort.rollouts.rollout_types import Batch, ReleasePlan
-from kohort.rollouts.step_analysis import AnalysisReason, Failed, Held, Passed, Running, StepResult
+from kohort.rollouts.step_analysis import AnalysisHeld, AnalysisReason, AnalysisRunning, Failed, Passed, StepResult
 from kohort.rollouts.traffic.actions import (
     PinStableService,
     RemoveCanaryService,
@@ -483,14 +482,12 @@ def with_analysis(observation: Observation) -> tuple[Observation, tuple[ReleaseE
     old = state.condition(rollout_labels.ANALYSIS_CONDITION)
     if old is not None and (old.status, old.reason, old.message) == (status, reason, text):
         return observation, ()
+    same_verdict = old is not None and old.reason == reason and observation.progress.judged_step == index
+    is_news = not same_verdict or bool(judgement.problem)
     state = with_condition(state, rollout_labels.ANALYSIS_CONDITION, status, reason, text, observation.now)
     event = _ANALYSIS_EVENTS.get(reason)
-    events = (messages.analysis_event(event, index, count, text),) if event and _is_news(old, reason, index) else ()
-    return observation.with_state(state), events
-
-
-def _is_news(old: Condition | None, reason: AnalysisReason, index: int) -> bool:
-    return old is None or old.reason != reason or not step_analysis.is_about_step(old.message, index)
+    events = (messages.analysis_event(event, index, count, text),) if event and is_news else ()
+    return observation.with_state(state.with_progress(judged_step=index)), events
 
 
 def _analyse(observation: Observation) -> ReleaseDecision:
@@ -498,9 +495,9 @@ def _analyse(observation: Observation) -> ReleaseDecision:
     match analysis_of(observation):
         case Passed():
             return _enter(observation, rollout_labels.PAUSED, keep_time=True)
-        case Running(text=text):
+        case AnalysisRunning(text=text):
             return ReleaseDecision(with_message(observation.state, messages.analysing(index, count, text)))
-        case Held(text=text):
+        case AnalysisHeld(text=text):
             return ReleaseDecision(with_message(observation.state, messages.analysis_held(index, count, text)))
         case Failed():
             return _enter(observation, rollout_labels.UPGRADE)

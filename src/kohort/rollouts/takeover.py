@@ -16,7 +16,7 @@ version under another name than this one does; it is recognised by that name.
 """
 
 from kohort.rollouts.release_state import Observation, State
-from kohort.rollouts.workloads.model import Workload
+from kohort.rollouts.workloads.model import ReleasedWorkload
 from kohort.rules import rollout_labels
 
 
@@ -35,7 +35,7 @@ def adopted(observation: Observation) -> State:
     )
 
 
-def _with_present_name(state: State, workload: Workload | None) -> State:
+def _with_present_name(state: State, workload: ReleasedWorkload | None) -> State:
     if workload is None or state.progress is None or state.progress.revision != workload.earlier_canary_revision:
         return state
     return state.with_progress(revision=workload.canary_revision)

@@ -12,7 +12,7 @@ from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts import step_arithmetic
 from kohort.rollouts.feature_gates import KEEP_PAUSED
-from kohort.rollouts.rollout_types import RELEASED_KINDS, Rollout, Step, Strategy
+from kohort.rollouts.rollout_types import RELEASED_KINDS, Rollout, Step
 from kohort.rollouts.traffic.model import RouteRef
 from kohort.rules import rollout_labels
 
@@ -209,7 +209,7 @@ def warnings(rollout: Rollout, replicas: int | None) -> list[str]:
             "put the pause on the step before it"
         )
     if replicas:
-        found += _count_warnings(strategy, replicas)
+        found += _count_warnings(rollout, replicas)
     return found
 
 
@@ -236,9 +236,10 @@ def ending_warning(rollout: Rollout, verb: str, *, keeps_hold: bool) -> str:
     )
 
 
-def _count_warnings(strategy: Strategy, replicas: int) -> list[str]:
-    """Steps with as many groups as the one before differ by their requests, or else do nothing."""
-    steps = [step for step in strategy.steps if step.replicas is not None]
+def _count_warnings(rollout: Rollout, replicas: int) -> list[str]:
+    """Steps with as many replicas as the one before differ by their requests, or else do nothing."""
+    unit = "group" if rollout.spec.workload_ref.is_group_set else "pod"
+    steps = [step for step in rollout.strategy.steps if step.replicas is not None]
     wanted = [step.replicas for step in steps if step.replicas is not None]
     found = [
         f"step {number}: replicas {count} is more than the {replicas} that the workload has"
@@ -246,19 +247,18 @@ def _count_warnings(strategy: Strategy, replicas: int) -> list[str]:
         if isinstance(count, int) and count > replicas
     ]
     try:
-        pairs = step_arithmetic.same_targets(wanted, replicas)
-        counts = [step_arithmetic.planned(one, replicas) for one in wanted]
+        counts = [rollout.planned(one, replicas) for one in wanted]
     except ValueError:
         return found
     found += [
-        f"step {number} resolves to {counted_of(after, replicas, 'group')}, "
+        f"step {number} resolves to {counted_of(after, replicas, unit)}, "
         f"fewer than the {before} of the step before: the new version does not shrink during a release"
         for number, (before, after) in enumerate(itertools.pairwise(counts), start=2)
         if after < before
     ]
     return found + [
-        f"step {i} and {j} both resolve to {counted_of(count, replicas, 'group')}"
-        for i, j, count in pairs
+        f"step {i} and {j} both resolve to {counted_of(count, replicas, unit)}"
+        for i, j, count in step_arithmetic.same_targets(counts)
         if steps[i - 1].traffic_step == steps[j - 1].traffic_step
     ]
 

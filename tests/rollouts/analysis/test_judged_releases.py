@@ -10,7 +10,7 @@ from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import ANALYSIS_RUNS, NAMESPACES, RELEASE_ANALYSES, ROLLOUTS
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.rollout_types import Progress
+from kohort.rollouts.rollout_types import ReleaseProgress
 from kohort.rollouts.step_analysis import override_document
 from kohort.rules import rollout_labels
 
@@ -125,7 +125,7 @@ async def test_a_gate_holds_a_failed_step_and_an_override_lets_it_go_on() -> Non
         await story.until(lambda: bool(story.events("ApprovalIgnored")))
         await asyncio.sleep(120)
         assert (story.step, story.state) == (1, "StepMetricsAnalysis")
-        await story.edit(override_document(Progress.from_status(story.progress), "alice", "known"))
+        await story.edit(override_document(ReleaseProgress.from_status(story.progress), "alice", "known"))
         await story.until(lambda: story.step == 2, timeout=120)
         assert story.run(1)["overriddenBy"] == "alice: known"
 
@@ -139,7 +139,7 @@ async def test_a_failed_step_that_is_overridden_is_served_again() -> None:
         await story.change(V2)
         await story.until(lambda: story.run(1).get("phase") == "Failed", timeout=1800)
         await story.until(lambda: not story.pods(story.canary["metadata"]["name"]), timeout=120)
-        await story.edit(override_document(Progress.from_status(story.progress), "alice", ""))
+        await story.edit(override_document(ReleaseProgress.from_status(story.progress), "alice", ""))
         await story.until(lambda: story.step == 2 and story.weight() == "50", timeout=600)
 
 
@@ -180,7 +180,7 @@ async def test_an_override_does_not_count_for_a_step_that_is_begun_again() -> No
         await story.begin(plan=judged_rollout(steps=steps))
         await story.change(V2)
         await story.until(lambda: "step(1/2) is held by its analysis" in story.message, timeout=1800)
-        await story.edit(override_document(Progress.from_status(story.progress), "alice", "known"))
+        await story.edit(override_document(ReleaseProgress.from_status(story.progress), "alice", "known"))
         await story.until(lambda: story.step == 2)
         await story.jump(1)
         await story.until(lambda: "step(1/2) is held by its analysis" in story.message, timeout=1800)

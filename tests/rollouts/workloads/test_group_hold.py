@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.rollouts.releases import V2, group_set
 
 from kohort.objects.json_types import Json, JsonObject
-from kohort.rollouts.group_set import HELD_PARTITION, GroupSet, is_held
+from kohort.rollouts.group_set import HELD_GROUPS_PARTITION, GroupSet, is_held
 from kohort.rollouts.workloads import group_hold
 from kohort.rules import rollout_labels
 
@@ -78,7 +78,7 @@ def annotations(document: JsonObject) -> JsonObject:
 def test_a_held_set_has_the_new_template_and_a_partition_above_every_group() -> None:
     before = stable(maxUnavailable=2, maxSurge=1)
     after = held(before)
-    assert rolling(after) == {"partition": HELD_PARTITION, "maxUnavailable": 2, "maxSurge": 0}
+    assert rolling(after) == {"partition": HELD_GROUPS_PARTITION, "maxUnavailable": 2, "maxSurge": 0}
     assert view(after).in_progress
     assert after["metadata"]["labels"][rollout_labels.STABLE_REVISION] == "rev-1"
     assert json.loads(annotations(after)[rollout_labels.IN_PROGRESSING]) == {"rolloutName": "llm"}

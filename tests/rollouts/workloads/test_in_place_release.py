@@ -10,7 +10,7 @@ from tests.rollouts.workloads.test_group_hold import merged, view
 from kohort.objects.core import Pod
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
-from kohort.rollouts.group_set import HELD_PARTITION, is_held, is_released_in_place
+from kohort.rollouts.group_set import HELD_GROUPS_PARTITION, is_held, is_released_in_place
 from kohort.rollouts.workloads import group_hold, in_place_release
 from kohort.rollouts.workloads.update_admission import AdmissionContext, admit_group_set
 from kohort.rules import group_labels, rollout_labels
@@ -73,8 +73,8 @@ def test_a_step_moves_the_partition_and_nothing_else() -> None:
     [
         (edited(at_step(), "200m"), 3),
         (edited(at_step(), "100m"), 3),
-        (edited(at_step(), "300m"), HELD_PARTITION),
-        (edited(at_step(), "200m", replicas=6), HELD_PARTITION),
+        (edited(at_step(), "300m"), HELD_GROUPS_PARTITION),
+        (edited(at_step(), "200m", replicas=6), HELD_GROUPS_PARTITION),
     ],
     ids=["no change", "rolled back", "a third size", "scaled"],
 )
@@ -120,7 +120,7 @@ def test_a_set_that_is_left_held_is_held_as_a_whole() -> None:
     document = at_step()
     after = view(merged(document, group_hold.leave_held_patch(view(document), "token")))
     assert after.left_held
-    assert after.step_partition == HELD_PARTITION
+    assert after.step_partition == HELD_GROUPS_PARTITION
 
 
 def pods(index: int, revision: str, *, ready: bool = True) -> list[Pod]:

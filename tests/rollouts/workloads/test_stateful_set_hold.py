@@ -4,7 +4,7 @@ import pytest
 
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.rollout_types import Rollout
-from kohort.rollouts.workloads.stateful_set_hold import HELD_PARTITION, partition_for
+from kohort.rollouts.workloads.stateful_set_hold import HELD_PODS_PARTITION, partition_for
 from kohort.rollouts.workloads.update_admission import AdmissionContext, admit_stateful_set
 from kohort.rules import group_labels, rollout_labels
 
@@ -35,7 +35,7 @@ def held(image: str = "a:2") -> JsonObject:
 
 def test_a_new_template_is_held_and_the_partition_of_the_user_is_kept() -> None:
     admitted = admit_stateful_set(document("a:2", partition=2), document(partition=2), CONTEXT).document
-    assert partition(admitted) == HELD_PARTITION
+    assert partition(admitted) == HELD_PODS_PARTITION
     assert admitted["metadata"]["labels"][rollout_labels.STABLE_REVISION] == "web-1"
     kept = admitted["metadata"]["annotations"][rollout_labels.ORIGINAL_STATEFUL_SET_STRATEGY]
     assert kept == '{"partition":2}'
@@ -77,7 +77,7 @@ def test_our_own_write_passes_without_its_token() -> None:
 def test_a_token_of_another_does_not_lift_the_hold() -> None:
     forged = document("a:2")
     forged["metadata"]["annotations"] = {rollout_labels.HOLD_RELEASE: "guess"}
-    assert partition(admit_stateful_set(forged, document(), CONTEXT).document) == HELD_PARTITION
+    assert partition(admit_stateful_set(forged, document(), CONTEXT).document) == HELD_PODS_PARTITION
 
 
 def test_a_manifest_applied_again_changes_neither_partition_nor_marks() -> None:
@@ -102,9 +102,9 @@ def test_a_third_template_waits_for_its_first_step() -> None:
     stored["metadata"]["annotations"] |= {rollout_labels.STEP_PARTITION: "4", rollout_labels.STEP_REPLICAS: "20%"}
     stored["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 4
     admitted = admit_stateful_set(document("a:3"), stored, CONTEXT).document
-    assert partition(admitted) == HELD_PARTITION
+    assert partition(admitted) == HELD_PODS_PARTITION
     assert rollout_labels.STEP_REPLICAS not in admitted["metadata"]["annotations"]
 
 
 def test_no_partition_is_below_zero_and_none_lets_a_pod_go_without_a_step() -> None:
-    assert [partition_for(planned, 3) for planned in range(5)] == [HELD_PARTITION, 2, 1, 0, 0]
+    assert [partition_for(planned, 3) for planned in range(5)] == [HELD_PODS_PARTITION, 2, 1, 0, 0]

@@ -10,7 +10,7 @@ from tests.rollouts.releases import V1, V2, V3, group_set, rollout
 
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import Condition
-from kohort.rollouts.group_set import HELD_PARTITION, is_held
+from kohort.rollouts.group_set import HELD_GROUPS_PARTITION, is_held
 from kohort.rollouts.rollout_types import Rollout, RolloutStatus
 from kohort.rollouts.workloads import deployment_hold, group_hold
 from kohort.rollouts.workloads.update_admission import (
@@ -90,7 +90,7 @@ def test_an_update_with_a_token_passes_even_out_of_a_hold() -> None:
 def test_a_new_template_is_held() -> None:
     decision = admit_group_set(a_set(V2), a_set(), FREE)
     rolling = decision.document["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]
-    assert rolling["partition"] == HELD_PARTITION
+    assert rolling["partition"] == HELD_GROUPS_PARTITION
     assert rollout_labels.IN_PROGRESSING in decision.document["metadata"]["annotations"]
 
 

@@ -25,7 +25,7 @@ from kohort.kube.merge_patch import locked
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUT_HISTORIES, ROLLOUTS, Resource
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.messages import ReleaseOutcome
-from kohort.rollouts.rollout_types import Progress, Rollout
+from kohort.rollouts.rollout_types import ReleaseProgress, Rollout
 from kohort.rules import group_labels
 from kohort.rules.group_labels import RESTARTS_COUNTED_SINCE
 from kohort.rules.recorded_restarts import counted_since
@@ -160,7 +160,7 @@ async def _patch_progress(client: Client, rollout: Rollout, fields: JsonObject) 
 
 def _position(rollout: Rollout, approves: bool) -> tuple[str, int, bool, str]:
     """What a user decides by: the version and the step; who approves it, also by whether it is paused."""
-    progress = rollout.status.progress or Progress()
+    progress = rollout.status.progress or ReleaseProgress()
     paused = approves and progress.current_step_state == PAUSED
     return progress.revision, progress.current_step_index, paused, progress.finalising_step
 

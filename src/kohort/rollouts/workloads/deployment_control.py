@@ -13,7 +13,7 @@ from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Wai
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.workloads import deployment_hold, partitioned_deployment, serving_pods
 from kohort.rollouts.workloads.draining_rounds import round_of
-from kohort.rollouts.workloads.model import ReplicaCounts, Workload
+from kohort.rollouts.workloads.model import ReleasedWorkload, ReplicaCounts
 from kohort.rollouts.workloads.workload_control import (
     WorkloadControl,
     control_info,
@@ -58,7 +58,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
 
     # Observing
 
-    def observe(self, rollout: Rollout) -> Workload | None:
+    def observe(self, rollout: Rollout) -> ReleasedWorkload | None:
         key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
         stable = self.live(key)
         if stable is None:
@@ -74,7 +74,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             stable_hash = _hash(others[0]) if others else noted
         release = self.cache.releases.get(Key(key.namespace, rollout.metadata.name))
         new_hash, canary_name, lost = self._new_version(stable, rollout, release)
-        return Workload(
+        return ReleasedWorkload(
             name=key.name,
             generation=metadata.generation,
             revision_key=rollout_labels.TEMPLATE_HASH,
@@ -91,7 +91,6 @@ class DeploymentControl(WorkloadControl[Deployment]):
             rollout_id=release_id(stable),
             canary_name=canary_name,
             extra_workload=not _in_one(rollout),
-            keeps_one_old=_in_one(rollout),
             canary_lost=lost,
             serving=serving_pods.of_deployment(stable),
         )

@@ -14,13 +14,13 @@ from kohort.objects.counted_nouns import counted, counted_of
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts import messages, step_arithmetic
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
-from kohort.rollouts.group_set import HELD_PARTITION, GroupSet, is_held
+from kohort.rollouts.group_set import HELD_GROUPS_PARTITION, GroupSet, is_held
 from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.workloads import canary_set, group_hold, in_place_release, serving_pods
 from kohort.rollouts.workloads.batch_labels import assign
 from kohort.rollouts.workloads.group_readiness import groups_of, readiness_text, ready_groups, unschedulable
-from kohort.rollouts.workloads.model import ReplicaCounts, Workload
+from kohort.rollouts.workloads.model import ReleasedWorkload, ReplicaCounts
 from kohort.rollouts.workloads.workload_control import (
     WorkloadControl,
     batch_label,
@@ -68,7 +68,7 @@ class GroupControl(WorkloadControl[GroupSet]):
 
     # Observing
 
-    def observe(self, rollout: Rollout) -> Workload | None:
+    def observe(self, rollout: Rollout) -> ReleasedWorkload | None:
         key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
         stable = self.live(key)
         if stable is None:
@@ -81,7 +81,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         in_place = stable.resizes_in_place
         withdrawn = in_place and in_place_release.is_withdrawn(stable)
         back = stable.in_progress and (stable.is_stable_again or (live == stable_revision and not withdrawn))
-        return Workload(
+        return ReleasedWorkload(
             name=key.name,
             generation=stable.metadata.generation,
             revision_key=group_labels.REVISION,
@@ -205,7 +205,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         return await self._create_canary(stable, release, events)
 
     def is_held(self, stable: GroupSet) -> bool:
-        return is_held(stable.spec, stable.step_partition if stable.resizes_in_place else HELD_PARTITION)
+        return is_held(stable.spec, stable.step_partition if stable.resizes_in_place else HELD_GROUPS_PARTITION)
 
     def hold_again_patch(self, stable: GroupSet) -> JsonObject:
         return group_hold.hold_again_patch(stable)
@@ -248,7 +248,7 @@ class GroupControl(WorkloadControl[GroupSet]):
                 return Waiting(f"{name}: groups get their former resources back")
             left = self._groups_not_stable(stable)
             return Waiting(in_place_release.text_of_return(left, stable)) if left else DONE
-        partition = in_place_release.step_partition(stable.replicas, desired)
+        partition = step_arithmetic.partition_for(desired, stable.replicas, HELD_GROUPS_PARTITION)
         if stable.step_partition == partition and not in_place_release.is_withdrawn(stable):
             return DONE
         await self.patch(stable, in_place_release.move_partition(stable, partition, token))

@@ -20,7 +20,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.recorded_json import read_recorded
 from kohort.rollouts.group_set import (
-    HELD_PARTITION,
+    HELD_GROUPS_PARTITION,
     GroupSet,
     is_held,
     is_released_in_place,
@@ -55,7 +55,7 @@ _OF_RELEASES_IN_PLACE: Final = (
 # Held values
 
 
-def held_values(spec: JsonObject, original: JsonObject, partition: int = HELD_PARTITION) -> JsonObject:
+def held_values(spec: JsonObject, original: JsonObject, partition: int = HELD_GROUPS_PARTITION) -> JsonObject:
     """The rolling update of a held set. An unavailability that comes to no group at all would be refused without a
     surge, so it becomes 1; under the hold it means nothing."""
     wanted = original.get("maxUnavailable")
@@ -132,7 +132,7 @@ def _kept_partition(new: JsonObject, old: JsonObject) -> int:
     added come at the old revision."""
     annotations: dict[str, str] = new["metadata"].get("annotations") or {}
     partition = step_partition(annotations)
-    if partition == HELD_PARTITION:
+    if partition == HELD_GROUPS_PARTITION:
         return partition
     before, now = (with_default_template(one["spec"]) for one in (old, new))
     known = same_revision(before, now) or is_stable_template(new["spec"], annotations)
@@ -140,7 +140,7 @@ def _kept_partition(new: JsonObject, old: JsonObject) -> int:
     if known and not scaled and is_released_in_place(new["spec"], annotations):
         return partition
     annotations.pop(rollout_labels.STEP_PARTITION)
-    return HELD_PARTITION
+    return HELD_GROUPS_PARTITION
 
 
 def keep_promoting(new: JsonObject, old: JsonObject) -> JsonObject:

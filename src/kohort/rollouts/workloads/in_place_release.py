@@ -5,7 +5,7 @@ its groups in place, from the highest index down. No pod is added, so no further
 
 | moment | partition | surge |
 |---|---|---|
-| held, before the first step | HELD_PARTITION | 0 |
+| held, before the first step | HELD_GROUPS_PARTITION | 0 |
 | a step that wants n of R groups | R - n | 0 |
 | the new version is withdrawn: groups get the resources of the stable revision back | 0 | 0 |
 | promotion | 0, until every group has the new resources | 0 |
@@ -27,7 +27,7 @@ import msgspec
 from kohort.objects.core import Pod
 from kohort.objects.counted_nouns import counted
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.group_set import HELD_PARTITION, GroupSet
+from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.workloads.group_hold import held_values, saved_strategy
 from kohort.rollouts.workloads.group_readiness import groups_of
 from kohort.rules import group_labels, rollout_labels
@@ -42,15 +42,6 @@ _FAILED: Final = {
     RestartState.HELD: "is held, after it used up its budget of restarts",
     RestartState.DUE: "has failed, and waits to be restarted",
 }
-
-
-def step_partition(replicas: int, desired: int) -> int:
-    """The partition at which `desired` groups of `replicas` get the new resources.
-
-    >>> step_partition(4, 1), step_partition(4, 4), step_partition(4, 0) == HELD_PARTITION
-    (3, 0, True)
-    """
-    return max(0, replicas - desired) if desired > 0 else HELD_PARTITION
 
 
 def is_withdrawn(group_set: GroupSet) -> bool:

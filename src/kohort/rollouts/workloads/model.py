@@ -19,7 +19,7 @@ from kohort.rollouts.traffic.model import ServingPods
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-class Workload(msgspec.Struct, frozen=True):
+class ReleasedWorkload(msgspec.Struct, frozen=True):
     """The stable workload as a Rollout sees it."""
 
     name: str
@@ -50,8 +50,6 @@ class Workload(msgspec.Struct, frozen=True):
     """Selector keys of a canary Service besides the revision."""
     extra_workload: bool = True
     """The new version lives in a workload of its own, so the stable one is whole until promotion."""
-    keeps_one_old: bool = False
-    """Of several replicas, only a step of exactly "100%" may give all of them the new version."""
     in_place: bool = False
     """What is released are resources alone, and running groups get them: there is neither a canary nor traffic to
     move."""
@@ -84,7 +82,7 @@ class ReplicaCounts(msgspec.Struct, frozen=True):
 class WorkloadOperations(Protocol):
     """The operations on one kind of workload. Each is idempotent, and names in its result what it waits for."""
 
-    def observe(self, rollout: Rollout) -> Workload | None:
+    def observe(self, rollout: Rollout) -> ReleasedWorkload | None:
         """None when it does not exist."""
         ...
 

@@ -17,7 +17,7 @@ from kohort.rollouts.traffic.model import RouteRef
 from kohort.rollouts.traffic.withdrawal import LOOK_SECONDS, workload_name
 from kohort.rollouts.workloads import serving_pods, stateful_set_hold
 from kohort.rollouts.workloads.group_readiness import readiness_text
-from kohort.rollouts.workloads.model import ReplicaCounts, Workload
+from kohort.rollouts.workloads.model import ReleasedWorkload, ReplicaCounts
 from kohort.rollouts.workloads.workload_control import WorkloadControl, may_shrink, release_id
 from kohort.rules import rollout_labels
 from kohort.rules.group_identity import parse_pod_name
@@ -73,7 +73,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
 
     # Observing
 
-    def observe(self, rollout: Rollout) -> Workload | None:
+    def observe(self, rollout: Rollout) -> ReleasedWorkload | None:
         stable = self.live(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
         if stable is None:
             return None
@@ -81,7 +81,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
         in_progress = rollout_labels.IN_PROGRESSING in metadata.annotations
         stable_revision = _stable_revision(stable)
         release = self.cache.releases.get(Key(metadata.namespace, rollout.metadata.name))
-        return Workload(
+        return ReleasedWorkload(
             name=metadata.name,
             generation=metadata.generation,
             revision_key=rollout_labels.REVISION_HASH,

@@ -5,10 +5,10 @@ are lost come back at the version of the set's `currentRevision`.
 
 | moment                             | partition                      | annotations                           |
 |------------------------------------|--------------------------------|---------------------------------------|
-| the webhook holds the new template | HELD_PARTITION                 | `in-progressing`, what the user had   |
+| the webhook holds the new template | HELD_PODS_PARTITION                 | `in-progressing`, what the user had   |
 | a step wants n of R pods           | R - n                          | and `step-replicas`, `step-partition` |
 | R changes                          | R - n, n of the same spelling  | the same                              |
-| another template                   | HELD_PARTITION                 | those of the step go                  |
+| another template                   | HELD_PODS_PARTITION                 | those of the step go                  |
 | promotion, rollback                | 0                              | what the user had                     |
 | end                                | what the user had              | none                                  |
 
@@ -32,7 +32,7 @@ from kohort.rules import rollout_labels
 from kohort.rules.group_identity import parse_index
 from kohort.rules.pod_template import same_pod_template
 
-HELD_PARTITION: Final = 32767
+HELD_PODS_PARTITION: Final = 32767
 """Above every ordinal that can exist, as Kruise Rollouts writes it."""
 ROLLING_UPDATE: Final = "RollingUpdate"
 _OUR_LABELS: Final = (rollout_labels.WORKLOAD_TYPE, rollout_labels.STABLE_REVISION)
@@ -56,7 +56,7 @@ def is_promoting(stateful_set: StatefulSet) -> bool:
     return (
         rollout_labels.ORIGINAL_STATEFUL_SET_STRATEGY in annotations
         and rollout_labels.IN_PROGRESSING not in annotations
-        and stateful_set.partition != HELD_PARTITION
+        and stateful_set.partition != HELD_PODS_PARTITION
     )
 
 
@@ -76,7 +76,7 @@ def partition_for(planned: int, replicas: int) -> int:
     >>> partition_for(1, 5), partition_for(5, 5), partition_for(0, 5)
     (4, 0, 32767)
     """
-    return max(0, replicas - planned) if planned > 0 else HELD_PARTITION
+    return step_arithmetic.partition_for(planned, replicas, HELD_PODS_PARTITION)
 
 
 def held_partition(metadata: ObjectMeta) -> int | None:
@@ -110,7 +110,7 @@ def hold(new: JsonObject, old: JsonObject, rollout: str, stable_revision: str) -
     if rollout_labels.ORIGINAL_STATEFUL_SET_STRATEGY not in annotations:
         annotations[rollout_labels.ORIGINAL_STATEFUL_SET_STRATEGY] = _encode({"partition": _partition(new)})
     metadata["annotations"] = annotations
-    _set_partition(result, HELD_PARTITION)
+    _set_partition(result, HELD_PODS_PARTITION)
     return result
 
 
@@ -124,14 +124,14 @@ def keep_held(new: JsonObject, old: JsonObject) -> JsonObject:
     stored = msgspec.convert(old, StatefulSet)
     partition = held_partition(stored.metadata)
     partition = stored.partition if partition is None else partition
-    if _partition(new) not in (stored.partition, partition, HELD_PARTITION):
+    if _partition(new) not in (stored.partition, partition, HELD_PODS_PARTITION):
         annotations[rollout_labels.ORIGINAL_STATEFUL_SET_STRATEGY] = _encode({"partition": _partition(new)})
     if not same_pod_template(new["spec"]["template"], old["spec"]["template"]):
         if not is_stable_template(new["spec"], annotations):
             _note_replaced_stable(metadata, old)
         for name in _OF_STEPS:
             annotations.pop(name, None)
-        _set_partition(result, HELD_PARTITION)
+        _set_partition(result, HELD_PODS_PARTITION)
         return result
     if (new["spec"].get("replicas") or 0) != stored.replicas and rollout_labels.STEP_REPLICAS in annotations:
         replicas = new["spec"].get("replicas") or 0
@@ -164,7 +164,7 @@ def keep_promoting(new: JsonObject, old: JsonObject) -> JsonObject:
 def without_stale_strategy(new: JsonObject) -> JsonObject:
     """A set of which the release was given up. When its hold is taken off, what was kept for the hold is not wanted."""
     annotations = new["metadata"].get("annotations") or {}
-    if _partition(new) == HELD_PARTITION or not any(name in annotations for name in _UNTIL_THE_END):
+    if _partition(new) == HELD_PODS_PARTITION or not any(name in annotations for name in _UNTIL_THE_END):
         return new
     rest = {name: value for name, value in annotations.items() if name not in _UNTIL_THE_END}
     return {**new, "metadata": {**new["metadata"], "annotations": rest}}
@@ -203,7 +203,7 @@ def step_patch(wanted: int | str, partition: int, token: str) -> JsonObject:
 
 def hold_again_patch(stateful_set: StatefulSet) -> JsonObject:
     partition = held_partition(stateful_set.metadata)
-    return {"spec": _rolling(HELD_PARTITION if partition is None else partition)}
+    return {"spec": _rolling(HELD_PODS_PARTITION if partition is None else partition)}
 
 
 def promote_patch(token: str) -> JsonObject:
@@ -221,7 +221,7 @@ def release_hold_patch(stateful_set: StatefulSet, token: str) -> JsonObject:
 
 def leave_held_patch(token: str) -> JsonObject:
     """Nothing of a release is on it any more but the hold, and what the user had before it."""
-    return {"metadata": _without(token, _OF_RELEASES), "spec": _rolling(HELD_PARTITION)}
+    return {"metadata": _without(token, _OF_RELEASES), "spec": _rolling(HELD_PODS_PARTITION)}
 
 
 def _without(token: str, annotations: tuple[str, ...]) -> JsonObject:

@@ -19,7 +19,7 @@ import msgspec
 from kohort.objects.apps import StatefulSet
 from kohort.objects.counted_nouns import counted_of
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.group_set import HELD_PARTITION, GroupSet, is_released_in_place, is_stable_template
+from kohort.rollouts.group_set import HELD_GROUPS_PARTITION, GroupSet, is_released_in_place, is_stable_template
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.workloads import deployment_hold, group_hold, stateful_set_hold
 from kohort.rules import group_labels, rollout_labels
@@ -91,7 +91,7 @@ def _promoting(new: JsonObject, old: JsonObject, stored: GroupSet) -> AdmissionD
 def _refused_in_place(new: JsonObject, stored: GroupSet) -> AdmissionDecision | None:
     """While the stable set has two versions, no Service could select a canary set apart from both. A return to the
     stable version is allowed."""
-    if stored.step_partition == HELD_PARTITION or not stored.resizes_in_place:
+    if stored.step_partition == HELD_GROUPS_PARTITION or not stored.resizes_in_place:
         return None
     annotations = stored.metadata.annotations
     if is_stable_template(new["spec"], annotations) or is_released_in_place(new["spec"], annotations):
