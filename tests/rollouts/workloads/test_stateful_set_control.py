@@ -2,7 +2,8 @@
 
 import asyncio
 
-from tests.rollouts.deployments import Story
+import pytest
+from tests.rollouts.deployments import NAME, Story
 from tests.rollouts.drained_pods import drained, draining_story
 from tests.rollouts.releases import NAMESPACE, V1, V2
 from tests.rollouts.test_partition_style import NEVER_READY, plan, released
@@ -56,3 +57,22 @@ async def test_a_rollback_drains_the_new_version_where_steps_do_not_route() -> N
         assert story.departures.images == [V1, V1, V2, V2]
         assert not story.departures.undrained
         assert story.departures.fewest_serving >= 3, "one replaced at a time, and one that leaves"
+
+
+@pytest.mark.parametrize("subresource", ["", "scale"])
+async def test_pods_that_a_scale_down_gives_the_new_version_are_drained(subresource: str) -> None:
+    """Of two pods that are left both are old, and one of them is the share of the step."""
+    async with draining_story(drained([{"replicas": "40%", "pause": {}}]), STATEFUL_SETS) as story:
+        await story.change(V2)
+        await story.at(1)
+        story.servers.in_flight = lambda pod: 1 if pod["spec"]["containers"][0]["image"] == V1 else 0
+        body = {"spec": {"replicas": 2}}
+        await story.cluster.client.patch(STATEFUL_SETS, NAME, NAMESPACE, body, subresource=subresource)
+        await story.until(lambda: story.leaving == [f"{NAME}-1"])
+        await asyncio.sleep(20)
+        assert story.pods() == [V1, V1], "requests of the old version are waited for"
+        story.departures.undrained.clear()  # Pods that the scale down removed went at once.
+        story.servers.in_flight = lambda _: 0
+        await story.until(lambda: story.pods() == [V1, V2])
+        await story.until(story.as_before)
+        assert not story.departures.undrained

@@ -183,8 +183,8 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
         """Give as many pods the new version as the set may lack at a time, once they are drained; the next ones when
         those are ready. A partition that goes back replaces no pod of the old version."""
         name, token, total = stable.metadata.name, release.metadata.uid, stable.replicas
-        reached = step_arithmetic.planned(stateful_set_hold.replicas_of_step(stable), total)
-        if stable.partition != stateful_set_hold.partition_for(reached, total) or planned <= reached:
+        reached = max(0, total - stable.partition)  # Of a set that was scaled down, fewer than its step says.
+        if planned <= reached:
             partition = stateful_set_hold.partition_for(planned, total)
             await self.patch(stable, stateful_set_hold.step_patch(wanted, partition, token))
             return Waiting(f"{name} gives {counted(planned, 'pod')} the new version")
@@ -309,7 +309,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
         held = rollout_labels.IN_PROGRESSING in stable.metadata.annotations
         if not refs or not held or stable.status.update_revision == _stable_revision(stable):
             return None
-        if step_arithmetic.planned(stateful_set_hold.replicas_of_step(stable), total) >= total:
+        if not total or not stable.partition:
             return None
         return await self._drained_round(stable, release, refs, total, total)
 

@@ -7,7 +7,8 @@ are lost come back at the version of the set's `currentRevision`.
 |------------------------------------|--------------------------------|---------------------------------------|
 | the webhook holds the new template | HELD_PODS_PARTITION                 | `in-progressing`, what the user had   |
 | a step wants n of R pods           | R - n                          | and `step-replicas`, `step-partition` |
-| R changes                          | R - n, n of the same spelling  | the same                              |
+| R grows                            | R - n, n of the same spelling  | the same                              |
+| R shrinks                          | as it is; then a step as above | the same                              |
 | another template                   | HELD_PODS_PARTITION                 | those of the step go                  |
 | promotion, rollback                | 0                              | what the user had                     |
 | end                                | what the user had              | none                                  |
@@ -116,7 +117,8 @@ def hold(new: JsonObject, old: JsonObject, rollout: str, stable_revision: str) -
 
 def keep_held(new: JsonObject, old: JsonObject) -> JsonObject:
     """An update of a held set: ours stays on, and a partition of the user is kept for later. Another template waits for
-    its first step; with another number of replicas the step keeps its share."""
+    its first step; with another number of replicas the step keeps its share. Old pods that get the new version by that
+    wait for the operator, which may have to drain them."""
     result = copy.deepcopy(new)
     metadata, before = result["metadata"], old["metadata"]
     keep_marks(metadata, before, _OUR_LABELS, _OUR_ANNOTATIONS)
@@ -135,7 +137,8 @@ def keep_held(new: JsonObject, old: JsonObject) -> JsonObject:
         return result
     if (new["spec"].get("replicas") or 0) != stored.replicas and rollout_labels.STEP_REPLICAS in annotations:
         replicas = new["spec"].get("replicas") or 0
-        partition = partition_for(step_arithmetic.planned(replicas_of_step(stored), replicas), replicas)
+        share = partition_for(step_arithmetic.planned(replicas_of_step(stored), replicas), replicas)
+        partition = max(share, partition)
         annotations[rollout_labels.STEP_PARTITION] = str(partition)
     _set_partition(result, partition)
     return result
