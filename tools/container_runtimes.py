@@ -43,13 +43,18 @@ def description(name: str, version: str) -> Build:
     raise RuntimeError(f"{name} is not known: containerd or crio")
 
 
+def home(name: str, version: str) -> Path:
+    """The folder of the programs, whether they are there or not."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kohort" / f"{name}-{version}"
+
+
 def build(name: str, version: str) -> Path:
     """The folder of the programs, compiled if need be. RuntimeError or CalledProcessError when that cannot be done."""
     described = description(name, version)
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kohort"
-    home, partial = root / f"{name}-{version}", root / f".{name}-{version}"
-    if home.is_dir():
-        return home
+    place = home(name, version)
+    partial = place.with_name(f".{place.name}")
+    if place.is_dir():
+        return place
     if shutil.which("go") is None:
         raise RuntimeError("there is no Go to build it with")
     print(f"building {name} {version} (once, some minutes)", file=sys.stderr, flush=True)
@@ -69,9 +74,9 @@ def build(name: str, version: str) -> Path:
     for program in described.c_programs:
         sources = sorted(str(path) for path in (source / program / "src").glob("*.c"))
         _run(partial, "cc", "-Os", "-static", "-o", str(programs / program), *sources)
-    programs.rename(home)
+    programs.rename(place)
     shutil.rmtree(partial)
-    return home
+    return place
 
 
 def _run(directory: Path, *command: str, **environment: str) -> str:

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import shutil
 import subprocess
 import tarfile
@@ -19,12 +20,18 @@ class Containerd(RuntimeUnderTest):
     def __init__(self, directory: Path, *, snapshotter: str = "overlayfs") -> None:
         super().__init__(directory)
         self._snapshotter = snapshotter
+        self.programs: Path | None = None
+        """Where the programs of another version are; from the next start on."""
 
     def start(self) -> None:
         (self.directory / "certs.d").mkdir(parents=True, exist_ok=True)
         config = self.directory / "config.toml"
         config.write_text(self._config())
-        self._start_daemon(["containerd", "-c", str(config)])
+        if self.programs is None:
+            self._start_daemon(["containerd", "-c", str(config)])
+        else:
+            environment = {**os.environ, "PATH": f"{self.programs}:{os.environ['PATH']}"}
+            self._start_daemon([str(self.programs / "containerd"), "-c", str(config)], environment)
 
     def ctr(self, *words: str) -> str:
         return subprocess.run(

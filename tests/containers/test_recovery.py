@@ -4,19 +4,25 @@ import asyncio
 import json
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
-from tests.containers.cluster import ContainerCluster, state_of, status_of
+from tests.containers.cluster import NODE, ContainerCluster, container_cluster, state_of, status_of
+from tests.containers.containerd import Containerd, image_archive, pause_archive
 from tests.containers.runtime import RuntimeUnderTest
+from tools.container_packages import missing as missing_packages
+from tools.container_runtimes import home
 
-from kohort.kube.resources import PODS
+from kohort.kube.resources import NODES, PODS
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient
 from kohort.node.runtimes.cri.configuration import POD_UID
 from kohort.node.runtimes.cri.discovery import CannotUseRuntime, examine
+from kohort.node.runtimes.cri.runtime import CriRuntime
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
+NEWER = "1.7.35"
 COUNT = ["sh", "-c", "n=0; while :; do echo $n; n=$((n+1)); sleep 0.05; done"]
 
 
@@ -75,6 +81,62 @@ async def test_the_runtime_is_killed_and_nothing_restarts(cluster: ContainerClus
         assert status_of(after)["restartCount"] == 0 and "running" in state_of(after)
         numbers = [int(line) for line in (await cluster.log("a")).split()]
         assert numbers == list(range(len(numbers))), "output was lost"
+
+
+async def test_an_update_of_containerd_is_noticed_while_the_agent_runs(tmp_path: Path) -> None:
+    """Debian's containerd has no events, 1.7 has them."""
+    if reason := missing_packages():
+        pytest.skip(reason)
+    newer = home("containerd", NEWER)
+    if not newer.is_dir():
+        pytest.skip(f"python -m tools.container_runtimes containerd {NEWER} compiles what this test updates to")
+    with tempfile.TemporaryDirectory(prefix="kohort-") as directory:  # paths of sockets must be short
+        runtime = Containerd(Path(directory))
+        try:
+            runtime.start()
+            runtime.load(pause_archive())
+            runtime.load(image_archive("kohort.test/busybox:1"))
+            place = tmp_path / "node"
+            place.mkdir(mode=0o700)
+            async with container_cluster(runtime.socket, place, "kohort.test/busybox:1") as cluster:
+                await _updated(cluster, runtime, newer)
+        finally:
+            runtime.stop()
+
+
+async def _updated(cluster: ContainerCluster, runtime: Containerd, newer: Path) -> None:
+    async def version() -> str:
+        node = await cluster.client.get(NODES, NODE)
+        return str(node["status"]["nodeInfo"]["containerRuntimeVersion"])
+
+    async def is_updated() -> bool:
+        return NEWER in await version()
+
+    async def is_as_before() -> bool:
+        return NEWER not in await version()
+
+    async with cluster.node() as agent:
+        found = agent.runtime
+        assert isinstance(found, CriRuntime)
+
+        async def has_events() -> bool:
+            return found.has_events
+
+        before = await cluster.run("a", {"command": COUNT})
+        had_events = found.has_events
+        runtime.kill()
+        runtime.programs = newer
+        runtime.start()
+        await cluster.until_true(is_updated)
+        await cluster.until_true(has_events)
+        after = await cluster.client.get(PODS, "a", "default")
+        assert status_of(after)["containerID"] == status_of(before)["containerID"]
+        await cluster.run("b", {"command": COUNT})
+        runtime.kill()
+        runtime.programs = None
+        runtime.start()
+        await cluster.until_true(is_as_before)
+        assert found.has_events == had_events
 
 
 async def test_a_pod_whose_sandbox_ends_starts_again_with_its_init_containers(

@@ -104,7 +104,7 @@ class Agent:
 
         machine = Machine.measure(options.name, options.directory, options.api_server, options.capacity)
         reason = "" if cgroups is not None else options.no_limits_reason
-        self.state = NodeState(machine, runtime.name, options.gates, reason, runtime.version or "1")
+        self.state = NodeState(machine, runtime.name, options.gates, reason, runtime.version)
         self.pods = PodRegistry(bound)
         self.files = PodFiles(options.directory)
         self.cgroups = cgroups
@@ -262,6 +262,7 @@ class Agent:
 
     def _runtime_changed(self) -> None:
         self.state.runtime_problem = self.runtime.problem or self.runtime.network_problem
+        self.state.runtime_version = self.runtime.version
         self.heartbeat.changed()
         if not self.state.runtime_problem:
             for worker in self._workers.values():

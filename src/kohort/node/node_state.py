@@ -12,10 +12,11 @@ from kohort.rules.resize_decision import NodeFacts
 
 class NodeState:
     def __init__(
-        self, machine: Machine, runtime: str, gates: NodeGates, no_limits_reason: str, runtime_version: str = "1"
+        self, machine: Machine, runtime: str, gates: NodeGates, no_limits_reason: str, runtime_version: str
     ) -> None:
         """`runtime` is its name; `no_limits_reason` says why limits of pods are not enforced, empty if they are."""
-        self._runtime_version = runtime_version
+        self.runtime_version = runtime_version
+        """Empty if the runtime has none."""
         self.runtime_problem = ""
         """Why no pod can run now."""
         self.machine = machine
@@ -46,7 +47,7 @@ class NodeState:
     def status(self) -> JsonObject:
         """The status of the node object, except its conditions."""
         features = self.gates.declared(limits=self.enforces_limits)
-        runtime = f"{self._runtime}://{self._runtime_version}"
+        runtime = f"{self._runtime}://{self.runtime_version or 1}"
         status = machine_info.node_status(
             self.hostname, self.machine.capacity, self.machine.address, self.port, runtime, features
         )

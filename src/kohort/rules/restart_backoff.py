@@ -11,6 +11,7 @@ failure resets the count.
 | pods of groups that a node rejects                     |        10 s |         5 min |
 | failed pods of DaemonSets, per node                    |         1 s |        15 min |
 | failed pods of Jobs                                    |        10 s |        10 min |
+| calls to the container runtime of a node               |       0.1 s |           3 s |
 
 Connections and requests that fail are repeated by `kube.backoff`, with random pauses: many clients must not come back
 at the same moment.

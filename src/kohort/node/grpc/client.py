@@ -47,8 +47,15 @@ class Channel:
     def __init__(self, socket: Path) -> None:
         self.socket = socket
         self._connection: Connection | None = None
+        self._connections = 0
         self._reading: asyncio.Task[None] | None = None
         self._connecting = asyncio.Lock()
+
+    @property
+    def connection(self) -> int:
+        """The number of the connection that calls use now, counted from 1; 0 if none is open. A new number may mean
+        another server, or another version of it."""
+        return self._connections if self._connection is not None and not self._connection.ended else 0
 
     async def call(self, method: Method[Q, A], request: Q, *, timeout: float | None) -> A:
         """One request, one answer. Raises RpcError."""
@@ -108,6 +115,7 @@ class Channel:
                     message = f"cannot connect to {self.socket}: {problem.strerror or problem}"
                     raise RpcError(Code.UNAVAILABLE, message, method) from problem
                 self._connection = Connection(reader, writer)
+                self._connections += 1
                 self._reading = asyncio.create_task(self._connection.run(), name="grpc-client")
             return self._connection
 

@@ -44,6 +44,8 @@ class FakeRuntime:
     def __init__(self, socket: Path, *, events: bool = False) -> None:
         self.socket = socket
         self.name = "fake"
+        self.version = "1.0"
+        self.features = cri.RuntimeFeatures()
         self.sandboxes: dict[str, FakeSandbox] = {}
         self.containers: dict[str, FakeContainer] = {}
         self.images: dict[str, cri.Image] = {}
@@ -77,7 +79,8 @@ class FakeRuntime:
         self.refused: set[str] = set()
         """Images that the registry gives to no one."""
         self.pull_time = 0.0
-        self._events = events
+        self.has_events = events
+        """From the next start on."""
         self._told: list[asyncio.Event] = []
         self._ids = count(1)
         self._server = Server()
@@ -102,7 +105,7 @@ class FakeRuntime:
         self._serve(cri.IMAGE_STATUS, self._image_status)
         self._serve(cri.PULL_IMAGE, self._pull_image)
         self._serve(cri.IMAGE_FS_INFO, self._image_fs_info)
-        if self._events:
+        if self.has_events:
             self._server.streaming(cri.CONTAINER_EVENTS, self._container_events)
         await self._server.listen(self.socket)
 
@@ -149,10 +152,11 @@ class FakeRuntime:
     # Handlers
 
     async def _version(self, request: cri.VersionRequest) -> cri.VersionResponse:
-        return cri.VersionResponse("0.1.0", self.name, "1.0", "v1")
+        return cri.VersionResponse("0.1.0", self.name, self.version, "v1")
 
     async def _status(self, request: cri.StatusRequest) -> cri.StatusResponse:
-        return cri.StatusResponse(cri.RuntimeStatus(self.conditions), self.info if request.verbose else {})
+        info = self.info if request.verbose else {}
+        return cri.StatusResponse(cri.RuntimeStatus(self.conditions), info, features=self.features)
 
     async def _run_pod_sandbox(self, request: cri.RunPodSandboxRequest) -> cri.RunPodSandboxResponse:
         assert request.config is not None

@@ -330,6 +330,36 @@ def test_a_runtime_that_is_away_for_a_while(tmp_path: Path) -> None:
     run(program, tmp_path)
 
 
+def test_an_update_of_the_runtime_brings_events_and_a_return_takes_them_away(tmp_path: Path) -> None:
+    """The runtime comes back before its health is checked."""
+
+    async def restart(fake: FakeRuntime, version: str, *, newer: bool) -> None:
+        await fake.stop()
+        fake.version, fake.has_events = version, newer
+        fake.features = cri.RuntimeFeatures(supplemental_groups_policy=newer)
+        await fake.start()
+        await asyncio.sleep(12)
+
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        changes: list[str] = []
+        runtime.on_change(lambda: changes.append(runtime.version))
+        await asyncio.sleep(1)
+        assert (fake.event_streams, runtime.gives_exact_groups, changes) == (0, False, [])
+        await restart(fake, "2.0", newer=True)
+        assert (fake.event_streams, runtime.gives_exact_groups, changes) == (1, True, ["2.0"])
+        await asyncio.sleep(1)
+        lists = fake.calls.count("ListContainers")
+        await asyncio.sleep(5)
+        assert fake.calls.count("ListContainers") - lists <= 1, "the lists are only a safeguard beside events"
+        await restart(fake, "1.0", newer=False)
+        assert (fake.event_streams, runtime.gives_exact_groups, changes) == (1, False, ["2.0", "1.0"])
+        lists = fake.calls.count("ListContainers")
+        await asyncio.sleep(5)
+        assert fake.calls.count("ListContainers") - lists >= 3, "without events the lists are read every second"
+
+    run(program, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("conditions", "problem"),
     [
@@ -397,7 +427,7 @@ def test_commands_and_resizes(tmp_path: Path) -> None:
     run(program, tmp_path)
 
 
-def test_a_method_that_is_missing_is_asked_for_once(tmp_path: Path) -> None:
+def test_a_method_that_is_missing_is_asked_for_once_per_connection(tmp_path: Path) -> None:
     async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
         client = CriClient(fake.socket)
         for _ in range(3):
@@ -409,6 +439,12 @@ def test_a_method_that_is_missing_is_asked_for_once(tmp_path: Path) -> None:
             with pytest.raises(Unsupported):
                 await client.call(cri.EXEC_SYNC, cri.ExecSyncRequest("x", ("true",)))
         assert fake.calls.count("ExecSync") == before + 1
+        await fake.stop()
+        await fake.start()
+        await asyncio.sleep(0.1)  # the end of the connection is noticed
+        with pytest.raises(RpcError) as failed:
+            await client.call(cri.EXEC_SYNC, cri.ExecSyncRequest("x", ("true",)))
+        assert failed.value.code == Code.NOT_FOUND, "a runtime that was restarted may have the method"
         await client.close()
 
     run(program, tmp_path)

@@ -143,8 +143,12 @@ async def examine(socket: Path, *, share: bool = False) -> RuntimeFacts:
         version.runtime_version,
         config.cni.binaries,
         Path(config.cni.conf_dir or CNI_CONFIGURATIONS),
-        status.features is not None and status.features.supplemental_groups_policy,
+        gives_exact_groups(status),
     )
+
+
+def gives_exact_groups(status: cri.StatusResponse) -> bool:
+    return status.features is not None and status.features.supplemental_groups_policy
 
 
 async def _check_driver(client: CriClient, socket: Path, config: "_Config") -> None:

@@ -2,7 +2,8 @@
 
 What runs is known from the runtime's lists. They are read at the start, after every loss of the connection, whenever
 the runtime reports an event, and regularly: every second where a runtime has no events, every ten seconds as a
-safeguard where it has them. Events only say that something has happened; what is true is in the lists.
+safeguard where it has them. Events only say that something has happened; what is true is in the lists. A runtime that
+was restarted may be another version: it is asked for events, its version and its features again.
 
 | found in the lists                                | follows                                                      |
 |---------------------------------------------------|--------------------------------------------------------------|
@@ -37,6 +38,7 @@ from kohort.node.runtimes.cri import configuration, container_logs, streams
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import SANDBOX_SECONDS, SECONDS, CriClient, Unsupported
 from kohort.node.runtimes.cri.cni import CniServer
+from kohort.node.runtimes.cri.discovery import gives_exact_groups as gives_exact_groups_of
 from kohort.node.runtimes.cri.image_pulls import RegistryImages
 from kohort.node.runtimes.cri.image_removal import ImageRemoval
 from kohort.node.runtimes.interface import (
@@ -53,6 +55,7 @@ from kohort.node.runtimes.interface import (
 )
 from kohort.objects import container_reasons
 from kohort.resources import CgroupValues
+from kohort.rules.restart_backoff import pause_after
 
 LIST_SECONDS: Final = 1.0
 SAFEGUARD_SECONDS: Final = 10.0
@@ -120,6 +123,8 @@ class CriRuntime:
         """Set when the lists should be read now."""
         self._relisted = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
+        self._version_asked_on = 0
+        """The connection on which the runtime has said its version."""
 
     @property
     def problem(self) -> str:
@@ -277,7 +282,7 @@ class CriRuntime:
     async def stop(self, id: str, grace: float, number: int = signal.SIGTERM) -> None:
         """The stop signal is part of the container's configuration."""
         deadline = asyncio.get_running_loop().time() + grace
-        wait = SHORTEST_WAIT
+        attempts = 0
         while (known := self._containers.get(id)) is not None and known.instance.running:
             left = max(deadline - asyncio.get_running_loop().time(), 0.0)
             try:
@@ -287,8 +292,8 @@ class CriRuntime:
             except RpcError as problem:
                 _log.warning("a container could not be stopped", container=id, problem=str(problem))
             if id in self._containers and self._containers[id].instance.running:
-                await asyncio.sleep(wait)
-                wait = min(wait * 2, LONGEST_WAIT)
+                attempts += 1
+                await asyncio.sleep(pause_after(attempts, SHORTEST_WAIT, LONGEST_WAIT))
 
     async def remove(self, id: str) -> None:
         if (known := self._containers.get(id)) is None:
@@ -391,43 +396,46 @@ class CriRuntime:
     # What the runtime says
 
     async def _watch(self) -> None:
-        wait = SHORTEST_WAIT
+        failures = 0
         while True:
-            period = LIST_SECONDS if not self._has_events else SAFEGUARD_SECONDS
+            period = LIST_SECONDS if not self.has_events else SAFEGUARD_SECONDS
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._noticed.wait(), period)
+                async with asyncio.timeout(period):  # `wait_for` of Python 3.11 loses a cancellation at times
+                    await self._noticed.wait()
             self._noticed.clear()
             try:
                 await self._relist()
-                wait = SHORTEST_WAIT
+                failures = 0
             except RpcError:
-                await asyncio.sleep(wait)
-                wait = min(wait * 2, LONGEST_WAIT)
+                failures += 1
+                await asyncio.sleep(pause_after(failures, SHORTEST_WAIT, LONGEST_WAIT))
                 self._noticed.set()
 
-    _has_events = False
+    has_events = False
+    """Whether the runtime reports events now; otherwise its lists are read every second."""
 
     async def _follow_events(self) -> None:
         """Read the lists at once when the runtime reports an event, and after every loss of the stream.
 
         CRI-O has the method also when its events are turned off, as they are by default: it ends the stream at once,
-        without an error. It ends it in the same way before it stops, so the stream is tried again, after a while."""
-        wait = SHORTEST_WAIT
+        without an error. It ends it in the same way before it stops, so the stream is tried again, after a while. So it
+        is where the method is missing, since an update of the runtime can bring it."""
+        failures = 0
         while True:
             pause = SAFEGUARD_SECONDS
             try:
                 async with contextlib.aclosing(self._client.events()) as events:
-                    self._has_events = True
+                    self.has_events = True
                     self._noticed.set()
                     async for _ in events:
-                        wait = SHORTEST_WAIT
+                        failures = 0
                         self._noticed.set()
             except Unsupported:
-                self._has_events = False
-                return
+                pass  # asked again without a call, until there is another connection
             except RpcError:
-                pause, wait = wait, min(wait * 2, LONGEST_WAIT)
-            self._has_events = False
+                failures += 1
+                pause = pause_after(failures, SHORTEST_WAIT, LONGEST_WAIT)
+            self.has_events = False
             self._noticed.set()
             await asyncio.sleep(pause)
 
@@ -550,16 +558,32 @@ class CriRuntime:
                 status = await self._client.call(cri.STATUS, cri.StatusRequest(), timeout=STATUS_SECONDS)
                 conditions = status.status.conditions if status.status is not None else ()
                 problem, network = problem_of(conditions, "RuntimeReady"), problem_of(conditions, "NetworkReady")
+                await self._learn_facts(status)
             except RpcError as failed:
                 problem, network = f"container runtime is down: {failed.detail}", ""
             self._set_problems(problem, network if self._networks is not None else "")
             await asyncio.sleep(RETRY_SECONDS if problem or self._network_problem else STATUS_SECONDS)
 
+    async def _learn_facts(self, status: cri.StatusResponse) -> None:
+        """What the runtime can do, and its version if the connection is a new one. Raises RpcError."""
+        self.gives_exact_groups = gives_exact_groups_of(status)
+        if self._version_asked_on == self._client.connection:
+            return
+        answer = await self._client.call(cri.VERSION, cri.VersionRequest("0.1.0"), timeout=STATUS_SECONDS)
+        self._version_asked_on = self._client.connection
+        if answer.runtime_version != self.version:
+            _log.info("the container runtime has another version", before=self.version, now=answer.runtime_version)
+            self.version = answer.runtime_version
+            self._report_change()
+
     def _set_problems(self, problem: str, network: str) -> None:
         if (problem, network) != (self._problem, self._network_problem):
             self._problem, self._network_problem = problem, network
-            for callback in self._on_change:
-                callback()
+            self._report_change()
+
+    def _report_change(self) -> None:
+        for callback in self._on_change:
+            callback()
 
     async def close(self, *, stop: bool) -> None:
         tasks, self._tasks = self._tasks, []
