@@ -1,6 +1,7 @@
 """Runs on a pure cgroup v2 kernel: a cluster in one process whose node runs pods in containerd, or in CRI-O.
 
-Prints one line of JSON for every case, as `inside.py` does. Started by `test_containers.py`.
+Prints one line of JSON for every case, as `inside.py` does. Started by `test_containers.py`; with names of cases it
+runs only these.
 """
 
 import asyncio

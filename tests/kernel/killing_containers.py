@@ -27,15 +27,18 @@ from kohort.objects.json_types import JsonObject
 NODE = "mortal"
 SLEEP = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1; done"]
 LEAST_DEATHS = 12
+SECONDS = 200.0
+"""For one step: an emulated kernel on a busy machine is slow."""
 
 
 def block(cpu: tuple[str, str], memory: tuple[str, str]) -> JsonObject:
     return {"requests": {"cpu": cpu[0], "memory": memory[0]}, "limits": {"cpu": cpu[1], "memory": memory[1]}}
 
 
-SMALL = (block(("200m", "400m"), ("64Mi", "400Mi")), block(("100m", "200m"), ("8Mi", "80Mi")))
-LARGE = (block(("300m", "600m"), ("32Mi", "300Mi")), block(("50m", "100m"), ("16Mi", "100Mi")))
-"""Of the pod and of its container, which go opposite ways for each resource."""
+SMALL = (block(("200m", "4"), ("64Mi", "400Mi")), block(("100m", "2"), ("8Mi", "80Mi")))
+LARGE = (block(("300m", "6"), ("32Mi", "300Mi")), block(("50m", "1"), ("16Mi", "100Mi")))
+"""Of the pod and of its container, which go opposite ways for each resource. CPU limits are above the one processor of
+the emulated kernel: CRI-O starts conmon and runc inside the cgroup of the pod, and would take minutes to do so."""
 
 
 def live(url: str, socket: str, directory: str) -> None:
@@ -90,7 +93,7 @@ async def whole_agents_may_be_killed_at_any_step(cluster: ContainerCluster) -> N
 
 async def _resized_at_every_point(cluster: ContainerCluster, mortal: Mortal) -> None:
     await cluster.create("killed", {"command": SLEEP, "resources": SMALL[1]}, resources=SMALL[0], nodeName=NODE)
-    pod = await cluster.until("killed", is_ready)
+    pod = await cluster.until("killed", is_ready, SECONDS)
     first = status_of(pod)["containerID"]
     place = PARENT / "burstable" / f"pod{pod['metadata']['uid']}"
     id = first.partition("://")[2]
@@ -130,7 +133,7 @@ async def _resize(cluster: ContainerCluster, sizes: tuple[JsonObject, JsonObject
             and status_of(pod).get("resources") == own
         )
 
-    return await cluster.until("killed", done)
+    return await cluster.until("killed", done, SECONDS)
 
 
 def _files(places: tuple[Path, ...]) -> list[str]:
