@@ -1,12 +1,15 @@
 """The fleet: filters, pages, rows."""
 
+import sys
 from datetime import UTC, datetime
+from types import FrameType
 
 import pytest
 from tests.builders import lws
 
 from kohort.dashboard.fleet import PAGE_SIZE, BadFilter, FleetFilter, FleetRow, Listed, fleet_of, read_filter, row_of
 from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.resources import Key
 
@@ -101,3 +104,20 @@ def test_a_wrong_filter_is_named(given: dict[str, str], text: str) -> None:
 
 def test_an_address_has_only_what_is_not_as_usual() -> None:
     assert [one for one in read_filter({"name": "a", "page": "1"}).query if one[1]] == [("name", "a")]
+
+
+def test_a_row_is_explained_once() -> None:
+    """Explanations are most of what a first view costs."""
+    explained = []
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is causes.__code__:
+            explained.append(event)
+
+    sys.setprofile(count)
+    try:
+        made = row_of(Snapshot(group_set("a", available=False)), NOW)
+    finally:
+        sys.setprofile(None)
+    assert made.cause is not None
+    assert len(explained) == 1

@@ -107,7 +107,7 @@ def test_the_word_for_a_set(status: dict[str, object], word: str) -> None:
     from kohort.groups.leaderworkerset import LeaderWorkerSet
 
     document = {"metadata": {"name": "llm", "generation": 1}, "spec": {}, "status": status}
-    assert tree.state_of_set(Snapshot(msgspec.convert(document, LeaderWorkerSet))) == word
+    assert tree.state_of_set(msgspec.convert(document, LeaderWorkerSet)) == word
 
 
 def test_progress_of_a_roll() -> None:

@@ -13,6 +13,7 @@ it is kept until an object of the set changes.
 | name | workloads whose name contains this text |
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -28,7 +29,7 @@ from kohort.inspection.served_revisions import images
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import age, state_of_set
 from kohort.inspection.workload import Workload
-from kohort.inspection.workload_views import causes_of_subject, progress_of_subject, state_of
+from kohort.inspection.workload_views import state_of, subject_progress_with_causes
 from kohort.kube.resources import Key
 from kohort.objects.selectors import LabelSelector
 
@@ -154,7 +155,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 def listed(one: Listable) -> Listed:
-    state = state_of(one) if isinstance(one, Workload) else state_of_set(Snapshot(one))
+    state = state_of(one) if isinstance(one, Workload) else state_of_set(one)
     return Listed(Key(one.metadata.namespace, one.metadata.name), kind_of(one), state)
 
 
@@ -189,7 +190,7 @@ def fleet_of(
 ) -> Fleet:
     """`row` gives the row of one workload by kind and name; None if it is gone meanwhile."""
     passed = matching(found, wanted)
-    states = {state: sum(one.state == state for one in passed) for state in STATES}
+    counts = Counter(one.state for one in passed)
     failing = [one for one in passed if fails(one)]
     chosen = [one for one in passed if not wanted.state or one.state == wanted.state]
     if wanted.state == FAILING:
@@ -207,7 +208,7 @@ def fleet_of(
         rows=[msgspec.structs.replace(one, age_seconds=age(one.created, now)) for one in rows],
         total=len(chosen),
         pages=pages,
-        states=states,
+        states={one: counts[one] for one in STATES},
         failing=len(failing),
         namespaces=sorted({one.metadata.namespace for one in found}),
         kinds=[kind for kind in KINDS if any(kind_of(one) == kind for one in found)],
@@ -215,8 +216,9 @@ def fleet_of(
 
 
 def row_of(subject: Snapshot | Workload, now: datetime) -> FleetRow:
-    metadata, progress = subject.metadata, progress_of_subject(subject, now)
-    reasons = [] if progress.done else shown_causes(causes_of_subject(subject), subject, now)
+    metadata = subject.metadata
+    progress, found = subject_progress_with_causes(subject, now)
+    reasons = shown_causes(found, subject, now)
     return FleetRow(
         namespace=metadata.namespace,
         name=subject.name,

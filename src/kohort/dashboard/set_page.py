@@ -12,17 +12,21 @@ from kohort.dashboard.fleet import images_of
 from kohort.groups.failure_evidence import GroupFailure
 from kohort.groups.leaderworkerset import KIND
 from kohort.inspection import history
-from kohort.inspection.cause import documents
+from kohort.inspection.cause import Cause, documents
 from kohort.inspection.container_causes import restarts
 from kohort.inspection.history import Entry
-from kohort.inspection.progress import Progress
 from kohort.inspection.release import Release, stopping_analysis
 from kohort.inspection.served_revisions import Version
 from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import SetTree, age, tree_of
 from kohort.inspection.workload import STATEFUL_SET, Workload
-from kohort.inspection.workload_views import WorkloadTree, causes_of_subject, progress_of_subject, tree_of_workload
+from kohort.inspection.workload_views import (
+    WorkloadTree,
+    causes_of_subject,
+    subject_progress_with_causes,
+    tree_of_workload,
+)
 from kohort.objects.core import Event
 from kohort.objects.json_types import JsonObject
 from kohort.rules.group_identity import parse_index
@@ -92,7 +96,8 @@ class SetPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def head_of(subject: Snapshot | Workload, now: datetime) -> SetHead:
-    metadata, progress = subject.metadata, progress_of_subject(subject, now)
+    metadata = subject.metadata
+    progress, found = subject_progress_with_causes(subject, now)
     group_set = subject.group_set if isinstance(subject, Snapshot) else None
     return SetHead(
         namespace=metadata.namespace,
@@ -110,7 +115,7 @@ def head_of(subject: Snapshot | Workload, now: datetime) -> SetHead:
         done=progress.done,
         releasing=subject.rollout is not None,
         resizing=group_set is not None and group_set.status.resize is not None,
-        failing=not progress.done and _fails(subject, now),
+        failing=_has_error(found, subject, now),
         age_seconds=age(metadata.creation_timestamp, now),
         kind=subject.kind,
         release=progress.release,
@@ -344,15 +349,16 @@ class Badge(msgspec.Struct, frozen=True, rename="camel"):
     tone: str
 
 
-def badge_of(subject: Snapshot | Workload, progress: Progress, now: datetime) -> Badge:
+def badge_of(subject: Snapshot | Workload, now: datetime) -> Badge:
     """For a picture that shows the state of a workload elsewhere."""
+    progress, found = subject_progress_with_causes(subject, now)
     message = f"{progress.ready}/{progress.wanted} {progress.state.lower()}"
     release = progress.release
     if release is not None and release.step:
         message += f", step {release.step}/{release.steps}"
-    failing = not progress.done and _fails(subject, now)
+    failing = _has_error(found, subject, now)
     return Badge(subject.name, message, "bad" if failing else "ok" if progress.done else "busy")
 
 
-def _fails(subject: Snapshot | Workload, now: datetime) -> bool:
-    return any(one.error for one in shown_causes(causes_of_subject(subject), subject, now))
+def _has_error(found: Sequence[Cause], subject: Snapshot | Workload, now: datetime) -> bool:
+    return any(one.error for one in shown_causes(found, subject, now))

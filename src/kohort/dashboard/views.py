@@ -61,7 +61,6 @@ from kohort.inspection.history import NoSuchRevision
 from kohort.inspection.node_bound_claims import claims_bound_to_node
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import Workload
-from kohort.inspection.workload_views import progress_of_subject
 from kohort.kube import clock
 from kohort.kube.errors import Forbidden
 from kohort.kube.resources import (
@@ -101,6 +100,8 @@ _Rows = dict[frozenset[Resource], tuple[FleetRow, datetime]]
 COUNTED_SECONDS: Final = 10.0
 """How old the explanation of a set that starts may be when those that fail are counted: with 1,000 of them, each update
 would make all anew."""
+RENEWED_AT_ONCE: Final = 200
+"""How many of these one page makes anew at most, so that no update waits for 1,000 of them; the next page goes on."""
 
 
 class ActionResult(NamedTuple):
@@ -188,6 +189,7 @@ class Views:
         seen += await self._workloads(caller)
         readable = await self._readable(caller, _shown_namespaces(seen, wanted))
         now = clock.now()
+        renewable = iter(range(RENEWED_AT_ONCE))
 
         def row(kind: str, key: Key) -> FleetRow | None:
             return self._row(KINDS[kind], key, readable.get(key.namespace, frozenset()), now)
@@ -196,8 +198,14 @@ class Views:
             kind = KINDS[one.kind]
             if one.state == "Available" and not self._cache.is_released(kind.key(one.key.namespace, one.key.name)):
                 return False  # Nothing is left to do, so there is no cause.
-            found = self._row(kind, one.key, readable.get(one.key.namespace, frozenset()), now, COUNTED_SECONDS)
-            return found is not None and found.fails
+            seen_kinds = readable.get(one.key.namespace, frozenset())
+            known, made_at = self._known_row(kind, one.key, seen_kinds) or (None, now)
+            if known is not None:
+                outdated = known.passes_with_time and (now - made_at).total_seconds() >= COUNTED_SECONDS
+                if not outdated or next(renewable, None) is None:
+                    return known.fails
+            made = self._make_row(kind, one.key, seen_kinds, now)
+            return made is not None and made.fails
 
         model = fleet.fleet_of(seen, wanted, row, fails, now)
         return View("Fleet", "fleet", model, fleet_sections(model))
@@ -218,20 +226,24 @@ class Views:
         found = (self._cache.workload(kind, key, enough) for kind, key in named if key.namespace in seen[kind])
         return [one for one in found if one is not None]
 
-    def _row(
-        self, kind: WorkloadKind, key: Key, readable: frozenset[Resource], now: datetime, patience: float = 0.0
-    ) -> FleetRow | None:
-        """One that may change with time alone is used again for so many seconds."""
-        filed = kind.key(key.namespace, key.name)
-        rows = self._rows.get(filed)
-        known, made_at = rows.get(readable, (None, now)) if rows is not None else (None, now)
-        if known is not None and (not known.passes_with_time or (now - made_at).total_seconds() < patience):
-            return known
+    def _row(self, kind: WorkloadKind, key: Key, readable: frozenset[Resource], now: datetime) -> FleetRow | None:
+        known = self._known_row(kind, key, readable)
+        if known is not None and not known[0].passes_with_time:
+            return known[0]
+        return self._make_row(kind, key, readable, now)
+
+    def _known_row(
+        self, kind: WorkloadKind, key: Key, readable: frozenset[Resource]
+    ) -> tuple[FleetRow, datetime] | None:
+        rows = self._rows.get(kind.key(key.namespace, key.name))
+        return rows.get(readable) if rows is not None else None
+
+    def _make_row(self, kind: WorkloadKind, key: Key, readable: frozenset[Resource], now: datetime) -> FleetRow | None:
         subject = self._find(kind, key, readable)
         if subject is None:
             return None
         made = fleet.row_of(subject, now)
-        self._rows.setdefault(filed, {})[readable] = made, now
+        self._rows.setdefault(kind.key(key.namespace, key.name), {})[readable] = made, now
         return made
 
     def _find(self, kind: WorkloadKind, key: Key, readable: frozenset[Resource]) -> Snapshot | Workload | None:
@@ -265,8 +277,7 @@ class Views:
 
     async def badge(self, caller: Caller, kind: WorkloadKind, namespace: str, name: str) -> Badge:
         found = await self.subject(caller, kind, namespace, name)
-        now = clock.now()
-        return set_page.badge_of(found, progress_of_subject(found, now), now)
+        return set_page.badge_of(found, clock.now())
 
     def _overview(self, subject: Snapshot | Workload, query: Mapping[str, str]) -> View:
         if isinstance(subject, Workload):

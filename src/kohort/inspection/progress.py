@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from kohort.groups.status import AVAILABLE
+from kohort.inspection.cause import Cause
 from kohort.inspection.release import Release, release_line, release_of
 from kohort.inspection.resize_progress import ResizeProgress, resize_progress
 from kohort.inspection.roll_pause import paused
@@ -50,7 +51,13 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def progress_of(snapshot: Snapshot, now: datetime | None = None) -> Progress:
-    """A set is done when the operator has seen its last edit and calls it available, all wanted groups are ready, all
+    return progress_with_causes(snapshot, now or clock.now())[0]
+
+
+def progress_with_causes(snapshot: Snapshot, now: datetime) -> tuple[Progress, list[Cause]]:
+    """The causes are those that keep the set from being done: computed once, since they cost the most.
+
+    A set is done when the operator has seen its last edit and calls it available, all wanted groups are ready, all
     that may have the new revision have it, no surge group is left and no Rollout is under way. A pause that keeps
     groups from a new revision is meant to end; a partition that was written into the set is meant to stay."""
     group_set = snapshot.group_set
@@ -58,15 +65,15 @@ def progress_of(snapshot: Snapshot, now: datetime | None = None) -> Progress:
     states = {index: one for index, one in snapshot.states.items() if index < wanted}
     updatable = [one for index, one in states.items() if index >= group_set.partition]
     ready = sum(one.ready for one in states.values())
-    status, state = group_set.status, state_of_set(snapshot)
+    status, state = group_set.status, state_of_set(group_set)
     complete = len(updatable) == max(0, wanted - group_set.partition) and all(one.done for one in updatable)
     surge = sum(index >= wanted for index in snapshot.leaders)
     settled = state == AVAILABLE and complete and ready == wanted and (group_set.partition > 0 or not surge)
     held = sum(index < group_set.partition and not one.updated for index, one in states.items())
     waits = snapshot.releasing or (held > 0 and paused(snapshot))
     done = settled and not waits
-    first = [] if done else causes(snapshot)[:1]
-    return Progress(
+    found = [] if done else causes(snapshot)
+    progress = Progress(
         name=snapshot.name,
         namespace=group_set.metadata.namespace,
         state=state,
@@ -81,10 +88,11 @@ def progress_of(snapshot: Snapshot, now: datetime | None = None) -> Progress:
         paused=paused(snapshot),
         revision=snapshot.numbers.get(snapshot.update_key, 0),
         done=done,
-        waiting_for="".join(f"{cause.objects[0]}: {cause.found}" for cause in first),
-        release=release_of(snapshot, now or clock.now()),
+        waiting_for="".join(f"{cause.objects[0]}: {cause.found}" for cause in found[:1]),
+        release=release_of(snapshot, now),
         resize=resize_progress(snapshot),
     )
+    return progress, found
 
 
 WIDTH = 24

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.status import AVAILABLE, UPDATING
 from kohort.inspection.pod_resources import (
     RESOURCE_COLUMNS,
@@ -124,7 +125,7 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
     return SetTree(
         name=snapshot.name,
         namespace=group_set.metadata.namespace,
-        state=state_of_set(snapshot),
+        state=state_of_set(group_set),
         wanted=group_set.replicas,
         ready=group_set.status.ready_replicas,
         updated=group_set.status.updated_replicas,
@@ -139,7 +140,7 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
     )
 
 
-def state_of_set(snapshot: Snapshot) -> str:
+def state_of_set(group_set: LeaderWorkerSet) -> str:
     """One word, the strongest that applies.
 
     | first that applies | word |
@@ -150,7 +151,7 @@ def state_of_set(snapshot: Snapshot) -> str:
     | condition Available is True | Available |
     | otherwise | Progressing |
     """
-    metadata, status = snapshot.group_set.metadata, snapshot.group_set.status
+    metadata, status = group_set.metadata, group_set.status
     if metadata.deleting:
         return "Terminating"
     if status.observed_generation < metadata.generation:

@@ -11,7 +11,7 @@ from kohort.inspection.cause import Cause, CauseKind
 from kohort.inspection.messages import GO_ON, cause_of, problem_text
 from kohort.inspection.pod_causes import pod_causes, resize_causes
 from kohort.inspection.problems import HeldWorkload, ReplicasMissing
-from kohort.inspection.progress import Progress, progress_of
+from kohort.inspection.progress import Progress, progress_with_causes
 from kohort.inspection.release import Release, release_line, release_of
 from kohort.inspection.release_causes import release_causes
 from kohort.inspection.release_subject import command
@@ -107,16 +107,16 @@ def headline_of_workload(tree: WorkloadTree) -> str:
     return f"{tree.namespace}/{tree.kind.lower()}/{tree.name}  {tree.state}  {words}"
 
 
-def progress_of_workload(workload: Workload, now: datetime) -> Progress:
-    """Done as `kubectl rollout status` has it: seen, all pods new and ready, none of the old ones left; and no Rollout
+def progress_of_workload(workload: Workload, now: datetime) -> tuple[Progress, list[Cause]]:
+    """With the causes that keep it from being done. Done as `kubectl rollout status` has it: seen, all pods new and ready, none of the old ones left; and no Rollout
     is under way."""
     held = max(0, workload.replicas - workload.updated) if workload.held else 0
     waits = workload.releasing or (held > 0 and paused(workload))
     partition_kept = workload.partition > 0 and workload.ready == workload.replicas and workload.observed
     done = (workload.complete or partition_kept) and not waits and not workload.metadata.deleting
-    first = [] if done else workload_causes(workload)[:1]
+    found = [] if done else workload_causes(workload)
     numbers = {one.key: one.number for one in workload.versions}
-    return Progress(
+    progress = Progress(
         name=workload.reference,
         namespace=workload.metadata.namespace,
         state=state_of(workload),
@@ -131,14 +131,20 @@ def progress_of_workload(workload: Workload, now: datetime) -> Progress:
         paused=paused(workload),
         revision=numbers.get(workload.update_key, 0),
         done=done,
-        waiting_for="".join(f"{cause.objects[0]}: {cause.found}" for cause in first),
+        waiting_for="".join(f"{cause.objects[0]}: {cause.found}" for cause in found[:1]),
         unit="pods",
         release=release_of(workload, now),
     )
+    return progress, found
 
 
 def progress_of_subject(subject: Snapshot | Workload, now: datetime) -> Progress:
-    return progress_of_workload(subject, now) if isinstance(subject, Workload) else progress_of(subject, now)
+    return subject_progress_with_causes(subject, now)[0]
+
+
+def subject_progress_with_causes(subject: Snapshot | Workload, now: datetime) -> tuple[Progress, list[Cause]]:
+    """The causes are those that keep it from being done; none if it is."""
+    return progress_of_workload(subject, now) if isinstance(subject, Workload) else progress_with_causes(subject, now)
 
 
 def causes_of_subject(subject: Snapshot | Workload) -> list[Cause]:

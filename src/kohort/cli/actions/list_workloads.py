@@ -69,7 +69,7 @@ def _line(subject: Snapshot | Workload, now: datetime) -> Line:
         shown = images(subject.template)
     else:
         status, template = subject.group_set.status, subject.group_set.template
-        state, ready, updated = tree.state_of_set(subject), status.ready_replicas, status.updated_replicas
+        state, ready, updated = tree.state_of_set(subject.group_set), status.ready_replicas, status.updated_replicas
         size, shown = template.size, images(template.leader, template.worker)
     metadata = subject.metadata
     return Line(
