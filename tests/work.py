@@ -3,12 +3,16 @@
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 
 def instructions(call: Callable[[], object]) -> int:
     count = 0
 
-    def trace(frame: FrameType, event: str, argument: object) -> object:
+    def trace(frame: FrameType, event: str, argument: object) -> "TraceFunction":
         nonlocal count
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
+from tests.builders import lws
 from tests.groups.resize import test_plan as resizes
 from tests.work import instructions
 
@@ -11,6 +13,7 @@ from kohort.groups.caches import GroupCache
 from kohort.groups.disruption_budget import disruptions_allowed, groups_away
 from kohort.groups.early_rolls import EarlyRollView, LeaderFacts, plan_early_roll
 from kohort.groups.group_problems import GroupProblems
+from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.resize.plan import SetView, plan_group_resizes
 from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
 from kohort.groups.waiting_reason import ObstacleTracker, WaitingReason
@@ -67,7 +70,8 @@ async def test_the_obstacle_of_a_set_is_found_among_the_problems_that_exist() ->
     tracker = ObstacleTracker(object.__new__(GroupCache), problems)
 
     def observe(wanted: int) -> None:
-        obstacle, _ = tracker.observe(Key("default", "s"), wanted, STATES)
+        group_set = msgspec.convert(lws("s").replicas(wanted), LeaderWorkerSet)
+        obstacle, _ = tracker.observe(group_set, "new", STATES)
         assert obstacle is not None and (obstacle.reason, obstacle.group) == (WaitingReason.GROUP_FAILING, 2)
 
     observe(3)

@@ -108,8 +108,8 @@ def headline_of_workload(tree: WorkloadTree) -> str:
 
 
 def progress_of_workload(workload: Workload, now: datetime) -> tuple[Progress, list[Cause]]:
-    """With the causes that keep it from being done. Done as `kubectl rollout status` has it: seen, all pods new and ready, none of the old ones left; and no Rollout
-    is under way."""
+    """With the causes that keep it from being done. Done as `kubectl rollout status` has it: seen, all pods new and
+    ready, none of the old ones left; and no Rollout is under way."""
     held = max(0, workload.replicas - workload.updated) if workload.held else 0
     waits = workload.releasing or (held > 0 and paused(workload))
     partition_kept = workload.partition > 0 and workload.ready == workload.replicas and workload.observed
