@@ -17,7 +17,7 @@ from kohort.rules.stateful_set_event import FailedCreate, failed_create
             ),
         ),
         (
-            'create Pod web-0 in StatefulSet web failed error: pods "web-0" is forbidden: error looking up service '
+            'Create Pod web-0 in StatefulSet web failed error: pods "web-0" is forbidden: error looking up service '
             'account default/model: serviceaccount "model" not found',
             FailedCreate(
                 "web-0",
@@ -26,7 +26,7 @@ from kohort.rules.stateful_set_event import FailedCreate, failed_create
             ),
         ),
         (
-            "create Claim www-web-0 Pod web-0 in StatefulSet web failed error: persistentvolumeclaims "
+            "create Claim www-web-0 for Pod web-0 in StatefulSet web failed error: persistentvolumeclaims "
             '"www-web-0" is forbidden: exceeded quota: storage, requested: persistentvolumeclaims=1, used: '
             "persistentvolumeclaims=1, limited: persistentvolumeclaims=1",
             FailedCreate(
@@ -36,6 +36,7 @@ from kohort.rules.stateful_set_event import FailedCreate, failed_create
             ),
         ),
         ("create Pod web-0 in StatefulSet web successful", None),
+        ("Create Claim www-web-0 Pod web-0 in StatefulSet web success", None),
         ("delete Pod web-0 in StatefulSet web failed error: the server was unable to return a response", None),
         ("Failed to create worker statefulset for leader pod web-0: no", None),
     ],

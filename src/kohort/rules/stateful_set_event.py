@@ -1,7 +1,7 @@
 """Which pod the StatefulSet controller of Kubernetes could not create, and why, where only its events say so.
 
-A StatefulSet has no condition for this. The words are those of Kubernetes; the embedded controller has the same. No
-other module looks into messages of these events.
+A StatefulSet has no condition for this. The words are those of Kubernetes, whose versions differ in the first letter;
+the embedded controller has the same. No other module looks into messages of these events.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 _FAILED: Final = re.compile(
-    r"create (?:Claim \S+ )?Pod (?P<pod>\S+) in StatefulSet \S+ failed error: (?P<cause>.*)", re.DOTALL
+    r"[Cc]reate (?:Claim \S+ for )?Pod (?P<pod>\S+) in StatefulSet \S+ failed error: (?P<cause>.*)", re.DOTALL
 )
 
 
