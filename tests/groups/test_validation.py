@@ -127,6 +127,18 @@ def test_a_new_set(edits: list[Edit], expected: dict[str, str]) -> None:
     assert told(create_errors(group_set(*edits))) == list(expected.items())
 
 
+@pytest.mark.parametrize(("amount", "refused"), [("1e1000000", False), ("1e99999999999", True), ("1e1.5", True)])
+def test_an_amount_that_is_no_quantity_is_refused(amount: str, refused: bool) -> None:
+    """Kubernetes reads exponents of up to 32 bits."""
+    resources = {"requests": {"cpu": amount}}
+    container = {"name": "main", "image": "nginx", "resources": resources}
+    subject = group_set(template(workerTemplate={"spec": {"containers": [container]}}))
+    field = "spec.leaderWorkerTemplate.workerTemplate.spec.containers[0].resources.requests[cpu]"
+    assert [error.field for error in create_errors(subject)] == [field] * refused
+    assert [error.field for error in update_errors(subject, group_set())] == [field] * refused
+    assert update_errors(subject, subject) == []
+
+
 def told(errors: list[FieldError]) -> list[tuple[str, str]]:
     """Field and text, without the value that stands before it."""
     return [(error.field, error.message.partition(": ")[2].partition(": ")[2]) for error in errors]

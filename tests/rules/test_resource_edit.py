@@ -61,6 +61,14 @@ def test_other_amounts_of_a_container_are_an_edit_in_place() -> None:
     assert found.leader == found.worker
 
 
+@pytest.mark.parametrize("bad", ["1e1000000", "1e99999999999", "1e1.5"])
+def test_an_amount_that_cannot_be_computed_is_no_error(bad: str) -> None:
+    strange, usual = template(requests={"cpu": bad}), template(requests={"cpu": "1"})
+    classify_template_edit(strange, usual)
+    classify_template_edit(usual, strange)
+    assert isinstance(classify_template_edit(strange, template(requests={"cpu": bad}, image="b")), RecreateEdit)
+
+
 def test_leaders_have_a_template_of_their_own() -> None:
     before = template(requests={"cpu": "1"}, leader=spec(requests={"cpu": "1"}))
     after = template(requests={"cpu": "1"}, leader=spec(requests={"cpu": "4"}))

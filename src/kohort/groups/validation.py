@@ -3,6 +3,7 @@
 Everything that is wrong is reported at once. Rules that need the old object are in `update_errors`.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from kohort.groups.engine_recovery import LONGEST
@@ -12,6 +13,7 @@ from kohort.objects import field_errors, int_or_string, names
 from kohort.objects.counted_nouns import counted
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.quantity import Quantity
 from kohort.rules import group_labels
 from kohort.rules.canonical_form import CLAIM, canonical_struct
 from kohort.rules.group_identity import parse_index
@@ -43,6 +45,7 @@ def create_errors(group_set: JsonObject) -> list[FieldError]:
         *_annotation_errors(group_set),
         *_owned_annotation_errors(template),
         *_container_errors(template),
+        *_quantity_errors(template),
         *_claim_errors(template),
         *_scheduling_errors(group_set, template),
     ]
@@ -333,6 +336,28 @@ def _container_errors(template: Template) -> list[FieldError]:
     given = [name for name in ("leaderTemplate", "workerTemplate") if template.raw.get(name) is not None]
     without = [name for name in given if (template.raw[name].get("spec") or {}).get("containers") is None]
     return [field_errors.required(f"{_TEMPLATE}.{name}.spec.containers") for name in without]
+
+
+def _quantity_errors(template: Template) -> list[FieldError]:
+    """The schema checks the characters of a quantity, and lets some pass that none has: `1e1.5`, `1e99999999999`."""
+    found: list[FieldError] = []
+    for name in ("leaderTemplate", "workerTemplate"):
+        spec: JsonObject = (template.raw.get(name) or {}).get("spec") or {}
+        path = f"{_TEMPLATE}.{name}.spec"
+        found += _unreadable(f"{path}.resources", spec.get("resources"))
+        for group in ("initContainers", "containers"):
+            for number, container in enumerate(spec.get(group) or ()):
+                found += _unreadable(f"{path}.{group}[{number}].resources", container.get("resources"))
+    return found
+
+
+def _unreadable(path: str, resources: JsonObject | None) -> Iterator[FieldError]:
+    for side in ("requests", "limits"):
+        for name, written in ((resources or {}).get(side) or {}).items():
+            try:
+                Quantity.parse(written)
+            except ValueError as problem:
+                yield field_errors.invalid(f"{path}.{side}[{name}]", written, str(problem))
 
 
 def _claim_errors(template: Template) -> list[FieldError]:

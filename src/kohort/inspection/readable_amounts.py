@@ -23,8 +23,8 @@ def readable_amount(name: str, amount: str) -> str:
     """
     found = Quantity.parse(amount)
     if not any(word in name for word in _BYTES):
-        return _short(found.milli / 1000, 3)
-    size, unit = float(found.value), 0
+        return _short(Quantity.of_milli(found.milli).approximate, 3)
+    size, unit = Quantity.of(found.value).approximate, 0
     while abs(size) >= 10240 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1
     return f"{_short(size, 1)}{_UNITS[unit]}"

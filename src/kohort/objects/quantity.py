@@ -9,10 +9,12 @@ written. Nothing is ever a float, and nothing overflows. Rules that surprise:
   already regular is kept as written (`1.500` stays `1.500`): clients compare what they read with what they wrote;
 - a binary amount below 1024 is written without suffix.
 
-One deliberate difference: an exponent beyond ±1000 is refused (large) or rounded (small) instead of being carried,
-because an exact integer with a billion digits is a denial of service, not a resource.
+One deliberate difference: of an amount with an exponent, from 10¹⁰⁰⁰ on only the text is exact (`1e1000000` is written
+`10e999999`), and it counts as 10¹⁰⁰⁰: an integer with a billion digits is a denial of service, not a resource.
+The API takes such amounts, up to an exponent of 2³¹-1, and no node has them. One below 10⁻¹⁰⁰⁰ is a nano unit.
 """
 
+import math
 import re
 from typing import Final
 
@@ -33,6 +35,7 @@ SUFFIX_WRONG: Final = "unable to parse quantity's suffix"
 _NANO: Final = 10**9
 _MAX_BINARY: Final = (2**63 - 1) * _NANO
 _MAX_EXPONENT: Final = 1000
+_MAX_WRITTEN_EXPONENT: Final = 2**31 - 1
 
 _SHAPE = re.compile(r"([+-]?+)0*+([0-9]*+)(?:\.([0-9]*+))?+([eEinumkKMGTP]*+[-+]?+[0-9]*+)", re.ASCII)
 
@@ -87,6 +90,14 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
     def milli(self) -> int:
         """Thousandths, rounded away from zero."""
         return _divide_away_from_zero(self.nano, 1_000_000)
+
+    @property
+    def approximate(self) -> float:
+        """Units as a float; infinite where a float ends."""
+        try:
+            return self.nano / _NANO
+        except OverflowError:
+            return math.inf if self.nano > 0 else -math.inf
 
     def rounded_up_to_milli(self) -> "Quantity":
         """The same amount, or the next thousandth away from zero: what the API stores of a resource request."""
@@ -169,8 +180,10 @@ def _parse(text: str) -> Quantity:
 
 def _decimal(text: str, sign: str, digits: str, fraction: int, suffix: str) -> Quantity:
     exponent, format = _decimal_exponent(suffix)
-    scale = exponent - fraction
     mantissa = _integer(digits)
+    if format == DECIMAL_EXPONENT and mantissa and len(str(mantissa)) + exponent - fraction > _MAX_EXPONENT + 1:
+        return _beyond_computing(sign, mantissa, exponent - fraction)
+    scale = exponent - fraction if mantissa else 0
     nano = _scaled(mantissa, scale + 9)
     if sign == "-":
         nano = -nano
@@ -195,9 +208,18 @@ def _decimal_exponent(suffix: str) -> tuple[int, str]:
         exponent = int(suffix[1:])
     except ValueError:
         raise ValueError(SUFFIX_WRONG) from None
-    if exponent > _MAX_EXPONENT:
+    if exponent > _MAX_WRITTEN_EXPONENT:
         raise ValueError(SUFFIX_WRONG)
     return max(exponent, -_MAX_EXPONENT), DECIMAL_EXPONENT
+
+
+def _beyond_computing(sign: str, mantissa: int, exponent: int) -> Quantity:
+    nano = _NANO * int(10**_MAX_EXPONENT)
+    mantissa, exponent = mantissa * 10 ** (exponent % 3), exponent - exponent % 3
+    while mantissa % 1000 == 0:
+        mantissa, exponent = mantissa // 1000, exponent + 3
+    minus = "-" if sign == "-" else ""
+    return Quantity(-nano if minus else nano, DECIMAL_EXPONENT, f"{minus}{mantissa}e{exponent}")
 
 
 def _binary(text: str, sign: str, digits: str, fraction: int, power: int) -> Quantity:

@@ -173,8 +173,16 @@ def stated_amounts(spec: JsonObject) -> dict[AmountField, Quantity]:
 def _amounts(container: str, resources: JsonObject | None) -> Iterator[tuple[AmountField, Quantity]]:
     for side in SIDES:
         for resource, written in ((resources or {}).get(side) or {}).items():
-            if resource in RESIZABLE:
-                yield AmountField(container, side, resource), Quantity.parse(written).rounded_up_to_milli()
+            if resource in RESIZABLE and (amount := _readable(written)) is not None:
+                yield AmountField(container, side, resource), amount.rounded_up_to_milli()
+
+
+def _readable(written: str | int) -> Quantity | None:
+    """None for what only a set has that was created while no webhook looked: no pod can be created with it."""
+    try:
+        return Quantity.parse(written)
+    except ValueError:
+        return None
 
 
 def _sidecars(spec: JsonObject) -> list[JsonObject]:
@@ -204,7 +212,13 @@ def _obstacle(role: Role, before: JsonObject, after: JsonObject) -> RecreateEdit
 def _qos_class(spec: JsonObject) -> QosClass:
     """The class of the pods that this spec makes, with amounts filled in as the API server does it."""
     completed = copy.deepcopy({key: spec[key] for key in ("containers", "initContainers", "resources") if key in spec})
-    for holder in (*(completed.get("containers") or ()), *(completed.get("initContainers") or ())):
+    holders = (*(completed.get("containers") or ()), *(completed.get("initContainers") or ()))
+    for holder in (*holders, completed):
+        resources = holder.get("resources") or {}
+        for side in SIDES:
+            if resources.get(side):
+                resources[side] = {name: each for name, each in resources[side].items() if _readable(each) is not None}
+    for holder in holders:
         resources = holder.get("resources") or {}
         if resources.get("limits"):
             resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}

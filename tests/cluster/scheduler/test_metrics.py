@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from tests.cluster.scheduler.scenery import pod
 
 from kohort.cluster.scheduler.metrics import ResourceCollector, limit_samples, request_samples
 from kohort.objects.json_types import JsonObject
@@ -26,6 +27,11 @@ def counted(**status: str) -> Pod:
         "status": status,
     }
     return msgspec.convert(document, Pod)
+
+
+def test_an_amount_beyond_every_float_does_not_fail_the_scrape() -> None:
+    found = [*request_samples([pod("p", "cpu=1e1000000,memory=1e400").pod])]
+    assert [sample.value for sample in found] == [float("inf")] * 2
 
 
 def test_a_pod_shows_its_effective_requests_and_limits() -> None:

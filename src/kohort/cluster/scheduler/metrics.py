@@ -59,7 +59,8 @@ def _unit(name: str) -> str:
 
 
 def _number(name: str, amount: Quantity) -> float:
-    return amount.milli / 1000 if name == resources.CPU else float(amount.value)
+    whole = Quantity.of_milli(amount.milli) if name == resources.CPU else Quantity.of(amount.value)
+    return whole.approximate
 
 
 class SchedulerMetrics:

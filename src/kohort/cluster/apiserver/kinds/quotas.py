@@ -256,6 +256,6 @@ def _check_ratio(errors: Errors, path: str, ratio: Quantity, low: Quantity | Non
     if ratio < Quantity.of(1):
         errors.append(invalid(path, str(ratio), f"ratio {ratio} is less than 1"))
     if low is not None and high is not None and low.nano:
-        largest = high.nano / low.nano
-        if ratio.milli / 1000 > largest:
+        largest = Quantity(high.nano * 10**9 // low.nano).approximate
+        if Quantity.of_milli(ratio.milli).approximate > largest:
             errors.append(invalid(path, str(ratio), f"ratio {ratio} is greater than max/min = {largest:f}"))

@@ -96,7 +96,7 @@ def rules(behavior: JsonObject | None, direction: str) -> JsonObject:
 def tolerance_of(behavior: JsonObject | None) -> Tolerance:
     def of(direction: str) -> float:
         given = rules(behavior, direction).get("tolerance")
-        return _SHARE if given is None else Quantity.parse(given).nano / 1e9
+        return _SHARE if given is None else Quantity.parse(given).approximate
 
     return Tolerance(of("scaleUp"), of("scaleDown"))
 

@@ -1,7 +1,5 @@
 """`quantity('1.5Gi')` and what can be done with it."""
 
-from fractions import Fraction
-
 from kohort.cluster.apiserver.cel.errors import CelError
 from kohort.cluster.apiserver.cel.functions.model import Function, Library
 from kohort.cluster.apiserver.cel.values import INT_MAX, INT_MIN, Extension
@@ -55,10 +53,7 @@ def as_integer(quantity: QuantityValue) -> int:
 
 
 def as_float(quantity: QuantityValue) -> float:
-    try:
-        return float(Fraction(quantity.amount.nano, _NANO))
-    except OverflowError:
-        return float("inf") if quantity.amount.nano > 0 else float("-inf")
+    return quantity.amount.approximate
 
 
 def compare(one: QuantityValue, two: QuantityValue) -> int:
