@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from typing import Final
 
+import msgspec
+
 from kohort.kube.errors import NotFound
 from kohort.kube.resources import PODS, STATEFUL_SETS, Key
 from kohort.objects import int_or_string
@@ -210,7 +212,11 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
         if self.withdrawal is None:
             return DONE
         namespace, workload = stable.metadata.namespace, workload_name(self.resource, stable.metadata.name)
-        return await self.withdrawal.withdraw(namespace, refs, workload, leaving, drained=drained)
+        result = await self.withdrawal.withdraw(namespace, refs, workload, leaving, drained=drained)
+        if isinstance(result, Waiting):
+            # No event follows when time has passed, and pods that come meanwhile need the label.
+            return msgspec.structs.replace(result, seconds=min(result.seconds, LOOK_SECONDS))
+        return result
 
     def _replaced_next(self, stable: StatefulSet, planned: int) -> set[str]:
         """Uids of pods of other versions that go when so many pods shall have the new one."""
