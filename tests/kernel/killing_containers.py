@@ -38,7 +38,7 @@ def block(cpu: tuple[str, str], memory: tuple[str, str]) -> JsonObject:
 SMALL = (block(("200m", "4"), ("64Mi", "400Mi")), block(("100m", "2"), ("8Mi", "80Mi")))
 LARGE = (block(("300m", "6"), ("32Mi", "300Mi")), block(("50m", "1"), ("16Mi", "100Mi")))
 """Of the pod and of its container, which go opposite ways for each resource. CPU limits are above the one processor of
-the emulated kernel: CRI-O starts conmon and runc inside the cgroup of the pod, and would take minutes to do so."""
+the emulated kernel: CRI-O starts conmon and runc inside the cgroup of the pod, which a low limit slows down."""
 
 
 def live(url: str, socket: str, directory: str) -> None:
