@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kohort.kube.private_files import NotPrivate, make_private_directory, open_private, private_directory, write_private
+from kohort.kube.private_files import (
+    NotPrivate,
+    make_private_directory,
+    open_private,
+    private_directory,
+    write_durably,
+    write_private,
+)
 
 
 def mode(path: Path) -> int:
@@ -90,3 +97,23 @@ def test_writing_replaces_the_file_at_once(tmp_path: Path) -> None:
         assert reader.read() == b"old", "a reader of the old file is not disturbed"
     assert (path.read_bytes(), mode(path)) == (b"new", 0o600)
     assert [entry.name for entry in tmp_path.iterdir()] == ["key"], "no scratch file is left"
+
+
+def test_content_and_name_are_on_the_disk_in_this_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power failure there is the old file or the new one, complete."""
+    steps: list[str] = []
+    sync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        steps.append(f"sync {path.name} {mode(path):o} {path.read_text()}" if path.is_file() else "sync directory")
+        sync(descriptor)
+
+    def renamed(source: Path, target: Path) -> None:
+        steps.append(f"rename {source.name} to {target.name}")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    write_durably(tmp_path / "plugin", b"script", 0o755)
+    assert steps == ["sync .plugin.new 755 script", "rename .plugin.new to plugin", "sync directory"]

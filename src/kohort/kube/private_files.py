@@ -1,4 +1,4 @@
-"""Files and directories that only their owner may read; files are replaced atomically.
+"""Files and directories that only their owner may read; files are replaced atomically and survive a power failure.
 
 `private_directory` decides what to do with a directory that is there already:
 
@@ -54,10 +54,27 @@ def open_private(path: Path, flags: int = os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replace a file atomically; it is durable and has mode 0600 before it gets its name."""
+    """Replace a file atomically and durably; it has mode 0600."""
+    write_durably(path, content, 0o600)
+
+
+def write_durably(path: Path, content: bytes, mode: int) -> None:
+    """Replace a file atomically: it has its content, on the disk, and its mode before it gets its name. Then its name
+    is on the disk, too."""
     scratch = path.with_name(f".{path.name}.new")
     with open(open_private(scratch), "wb") as file:
         file.write(content)
         file.flush()
+        os.fchmod(file.fileno(), mode)
         os.fsync(file.fileno())
     os.replace(scratch, path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Bring the names of new and replaced files to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

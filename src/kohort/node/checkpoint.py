@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from kohort.kube.private_files import make_private_directory, open_private
+from kohort.kube.private_files import make_private_directory, open_private, sync_directory
 
 VERSION: Final = 1
 T = TypeVar("T")
@@ -89,6 +89,7 @@ class Checkpoint(Generic[T]):
         with contextlib.suppress(FileNotFoundError):
             os.link(self.path, self._previous)
         os.replace(fresh, self.path)
+        sync_directory(self.path.parent)
         self._written = data
 
     def _read(self) -> dict[str, T]:

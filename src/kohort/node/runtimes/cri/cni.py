@@ -30,6 +30,7 @@ from typing import Final, Protocol
 import msgspec
 
 from kohort.kube.log import Log
+from kohort.kube.private_files import write_durably
 from kohort.node.pod_network_namespaces import GATEWAY
 
 PLUGIN: Final = "kohort"
@@ -194,22 +195,15 @@ def install(binaries: Path, configurations: Path, socket: Path) -> None:
     """Have the runtime ask the agent for networks. Raises OSError."""
     binaries.mkdir(parents=True, exist_ok=True)
     configurations.mkdir(parents=True, exist_ok=True)
-    script = SCRIPT.format(python=sys.executable, socket=str(socket))
-    _replace(binaries / PLUGIN, script, 0o755)
+    script = SCRIPT.format(python=sys.executable, socket=str(socket)).encode()
+    write_durably(binaries / PLUGIN, script, 0o755)
     loopback = binaries / LOOPBACK
     if not loopback.exists() or _is_script(loopback):
-        _replace(loopback, script, 0o755)
+        write_durably(loopback, script, 0o755)
     network = {"cniVersion": VERSION, "name": PLUGIN, "plugins": [{"type": PLUGIN}]}
-    _replace(configurations / CONFIGURATION, json.dumps(network, indent=2) + "\n", 0o644)
+    write_durably(configurations / CONFIGURATION, f"{json.dumps(network, indent=2)}\n".encode(), 0o644)
 
 
 def _is_script(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(2) == b"#!" and b"kohort" in file.read(1000)
-
-
-def _replace(path: Path, content: str, mode: int) -> None:
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(content)
-    fresh.chmod(mode)
-    os.replace(fresh, path)

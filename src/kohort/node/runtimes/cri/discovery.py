@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from kohort.kube.private_files import write_private
 from kohort.node.grpc.status import Code, RpcError
 from kohort.node.runtimes.cri import crio_settings
 from kohort.node.runtimes.cri import messages as cri
@@ -107,7 +108,7 @@ class RuntimeRecord(msgspec.Struct, frozen=True):
 def record(directory: Path, facts: RuntimeFacts, owner: str) -> None:
     place = directory / RECORD
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(msgspec.json.encode(RuntimeRecord(str(facts.socket), owner)))
+    write_private(place, msgspec.json.encode(RuntimeRecord(str(facts.socket), owner)))
 
 
 def recorded(directory: Path) -> RuntimeRecord | None:

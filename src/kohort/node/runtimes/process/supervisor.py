@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.kube.private_files import make_private_directory, open_private, private_directory
+from kohort.kube.private_files import make_private_directory, private_directory, write_private
 from kohort.node.runtimes.interface import (
     CANNOT_RUN,
     CLOSE,
@@ -334,10 +334,7 @@ class Supervisor:
         assert supervised.instance is not None
         path = self._file(supervised.launch.id, ".json")
         make_private_directory(path.parent)
-        fresh = path.with_suffix(".new")
-        with open(open_private(fresh), "wb") as file:
-            file.write(msgspec.json.encode(StoredInstance(supervised.launch, supervised.instance)))
-        os.replace(fresh, path)
+        write_private(path, msgspec.json.encode(StoredInstance(supervised.launch, supervised.instance)))
 
     def _adopt(self) -> None:
         """Take over what an earlier supervisor has started."""
