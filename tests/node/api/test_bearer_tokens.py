@@ -82,7 +82,16 @@ def test_the_authorizer_is_asked_about_the_whole_user() -> None:
     spec = review_of(user, access_of("/metrics"), "n1")["spec"]
     assert (spec["user"], spec["uid"], spec["extra"]) == ("robot", "u1", {"scope": ["x", "y"]})
     assert spec["groups"] == ["system:authenticated", "a"]
-    assert "uid" not in review_of(ClientUser("robot"), access_of("/metrics"), "n1")["spec"]
+    assert spec["resourceAttributes"] == {
+        "verb": "get",
+        "group": "",
+        "version": "v1",
+        "resource": "nodes",
+        "subresource": "metrics",
+        "namespace": "",
+        "name": "n1",
+    }
+    assert review_of(ClientUser("robot"), access_of("/metrics"), "n1")["spec"]["groups"] == ["system:authenticated"]
 
 
 @asynccontextmanager

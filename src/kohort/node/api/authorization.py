@@ -24,10 +24,11 @@ from typing import Final
 
 import msgspec
 
+from kohort.kube.access_reviews import access_review, resource_access, says_yes
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.log import Log
-from kohort.kube.resources import SUBJECT_ACCESS_REVIEWS
+from kohort.kube.resources import NODES, SUBJECT_ACCESS_REVIEWS
 from kohort.objects.json_types import JsonObject
 from kohort.rules.client_certificate import PeerCertificate, certificate_subject
 
@@ -78,23 +79,13 @@ def access_of(path: str) -> Access:
 
 
 def review_of(user: ClientUser, access: Access, node: str) -> JsonObject:
-    return {
-        "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
-        "kind": SUBJECT_ACCESS_REVIEWS.kind,
-        "spec": {
-            "user": user.name,
-            "groups": list(dict.fromkeys([*user.groups, AUTHENTICATED])),
-            **({"uid": user.uid} if user.uid else {}),
-            **({"extra": {name: list(values) for name, values in user.extra}} if user.extra else {}),
-            "resourceAttributes": {
-                "verb": access.verb,
-                "version": "v1",
-                "resource": "nodes",
-                "subresource": access.subresource,
-                "name": node,
-            },
-        },
+    described = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(dict.fromkeys([*user.groups, AUTHENTICATED])),
+        "extra": {name: list(values) for name, values in user.extra},
     }
+    return access_review(described, resource_access(access.verb, NODES, name=node, subresource=access.subresource))
 
 
 class Authorizer:
@@ -124,7 +115,7 @@ class Authorizer:
             raise CannotAuthorize(
                 f"the API server did not answer whether {user.name!r} may do this: {problem}"
             ) from None
-        allowed = (answer.get("status") or {}).get("allowed") is True
+        allowed = says_yes(answer)
         if len(self._known) >= MOST_REMEMBERED:
             self._known.clear()
         self._known[key] = (now + (ALLOWED_SECONDS if allowed else DENIED_SECONDS), allowed)
