@@ -3,6 +3,6 @@
 `agent` puts the node together and has one `pod_worker` for each pod that is bound to it. A worker brings what runs to
 what the pod's spec says, through the parts that it is given: `pod_sandbox` (network, cgroup, volumes),
 `container_order` (which container starts next), `container_starter`, `container_stopper`, `probes`, `resize` (see its
-map) and `status_reporter`; they share a `pod_record`. `runtimes.interface` is all that the agent knows of what runs
+map) and `pod_status_reporter`; they share a `pod_record`. `runtimes.interface` is all that the agent knows of what runs
 containers.
 """

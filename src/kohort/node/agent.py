@@ -36,6 +36,7 @@ from kohort.node.pod_network import AddressPlan, PodNetwork
 from kohort.node.pod_record import PodRecord
 from kohort.node.pod_registry import PodRegistry
 from kohort.node.pod_sandbox import PodSandbox
+from kohort.node.pod_status_reporter import PodStatusReporter
 from kohort.node.pod_worker import PodWorker
 from kohort.node.resize.actuation import Actuator, CgroupActuator, RecordOnlyActuator
 from kohort.node.resize.allocation import Allocations
@@ -44,7 +45,6 @@ from kohort.node.resize.queue import ResizeQueue
 from kohort.node.resource_usage import UsageSampler
 from kohort.node.runtimes.interface import ImageSource, Instance, Runtime, parse_container_key
 from kohort.node.security_context import unenforced, unenforced_by_runtime
-from kohort.node.status_reporter import StatusReporter
 from kohort.node.volumes import ConfigSources, PodVolumes
 from kohort.objects.core import Node, Service
 from kohort.objects.discovery import EndpointSlice
@@ -218,7 +218,7 @@ class Agent:
             self.state.devices,
         )
         resize = PodResize(record, stopper, self.allocations, self._actuator, self.resizes, self.state, self.metrics)
-        reporter = StatusReporter(record, self.client, self.state, self.allocations, self.cgroups, self.files)
+        reporter = PodStatusReporter(record, self.client, self.state, self.allocations, self.cgroups, self.files)
         return PodWorker(
             *(record, sandbox, starter, stopper, self.resizes, resize, reporter, self.runtime, self.client),
             self.state.devices,

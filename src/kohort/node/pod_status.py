@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from kohort.node.container_order import ContainerRun, may_restart_all, uninitialized
-from kohort.node.resource_views import Applied, Figures, Target, figures_of
+from kohort.node.resource_views import Applied, CgroupTarget, Figures, figures_of
 from kohort.node.runtimes.interface import Instance
 from kohort.objects import container_reasons
 from kohort.objects.json_types import JsonObject
@@ -108,7 +108,7 @@ def _more_conditions(report: Report) -> list[Condition]:
     return conditions
 
 
-def pod_resources(allocated: Pod, target: Target, actual: Applied | None) -> JsonObject:
+def pod_resources(allocated: Pod, target: CgroupTarget, actual: Applied | None) -> JsonObject:
     """`resources` and `allocatedResources` of a pod."""
     asked, allowed = reported(allocated)
     if actual is not None:
@@ -145,7 +145,9 @@ def _amount(name: str, figure: int) -> Quantity:
     return Quantity.of_milli(figure) if name == CPU else Quantity.of(figure, BINARY_SI)
 
 
-def _container(report: Report, container: NodeContainer, target: Target, *, init: bool = False) -> ContainerObservation:
+def _container(
+    report: Report, container: NodeContainer, target: CgroupTarget, *, init: bool = False
+) -> ContainerObservation:
     """`init` is for init containers that must end before the next container starts."""
     run = report.runs[container.name]
     seen = _observed(report, container)
@@ -205,7 +207,9 @@ def _blocked(run: ContainerRun, *, finished: bool) -> Waiting | None:
     return rules.WAITS_FOR_ALL if run.restarts_with_all and run.restart_due is None and not finished else None
 
 
-def _container_resources(report: Report, container: NodeContainer, run: ContainerRun, target: Target) -> JsonObject:
+def _container_resources(
+    report: Report, container: NodeContainer, run: ContainerRun, target: CgroupTarget
+) -> JsonObject:
     """`resources` and `allocatedResources` of a container."""
     if not report.gates.resize:
         return {}

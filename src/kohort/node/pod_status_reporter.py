@@ -33,7 +33,7 @@ RETRY_SECONDS = 5.0
 _log = Log(part="node")
 
 
-class StatusReporter:
+class PodStatusReporter:
     def __init__(
         self,
         record: PodRecord,

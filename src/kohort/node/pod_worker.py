@@ -4,16 +4,16 @@
 containers to end. Stopping containers, hooks and probes are tasks of their own, which have the pod synced again when
 they are done.
 
-| part                                        | in                                   |
-|---------------------------------------------|--------------------------------------|
-| address, network, cgroup, volumes           | `pod_sandbox.PodSandbox`             |
-| starting containers, hooks, probes          | `container_starter.ContainerStarter` |
-| admission and decisions about resizes       | `resize.queue.ResizeQueue`           |
-| allocated resources, to the cgroups         | `resize.pod_resize.PodResize`        |
-| stopping containers                         | `container_stopper.ContainerStopper` |
-| devices of plugins                          | `devices.interface.Devices`          |
-| the pod's status                            | `status_reporter.StatusReporter`     |
-| what all of these know                      | `pod_record.PodRecord`               |
+| part                                  | in                                      |
+|---------------------------------------|-----------------------------------------|
+| address, network, cgroup, volumes     | `pod_sandbox.PodSandbox`                |
+| starting containers, hooks, probes    | `container_starter.ContainerStarter`    |
+| admission and decisions about resizes | `resize.queue.ResizeQueue`              |
+| allocated resources, to the cgroups   | `resize.pod_resize.PodResize`           |
+| stopping containers                   | `container_stopper.ContainerStopper`    |
+| devices of plugins                    | `devices.interface.Devices`             |
+| the pod's status                      | `pod_status_reporter.PodStatusReporter` |
+| what all of these know                | `pod_record.PodRecord`                  |
 """
 
 import asyncio
@@ -33,11 +33,11 @@ from kohort.node.pod_hostname import InvalidContainer
 from kohort.node.pod_record import PodRecord, resizable_of
 from kohort.node.pod_sandbox import PodSandbox
 from kohort.node.pod_status import EVICTED
+from kohort.node.pod_status_reporter import PodStatusReporter
 from kohort.node.resize.pod_resize import PodResize
 from kohort.node.resize.queue import ResizeQueue
 from kohort.node.runtimes.interface import CannotStart, ContainerKey, Instance, Runtime
 from kohort.node.security_context import forbidden_sysctls
-from kohort.node.status_reporter import StatusReporter
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem
 from kohort.objects.node_pods import NodePod
 from kohort.rules.pod_status import FINISHED_PHASES
@@ -56,7 +56,7 @@ class PodWorker:
         stopper: ContainerStopper,
         resizes: ResizeQueue,
         resize: PodResize,
-        reporter: StatusReporter,
+        reporter: PodStatusReporter,
         runtime: Runtime,
         client: Client,
         devices: Devices,

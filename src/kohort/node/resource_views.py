@@ -65,7 +65,7 @@ class Actuated(Applied, frozen=True):
         return msgspec.structs.replace(self, pod=figures)
 
 
-class Target(Applied, frozen=True):
+class CgroupTarget(Applied, frozen=True):
     """What the cgroups should hold, for an allocated pod."""
 
 
@@ -76,12 +76,12 @@ class Usage(msgspec.Struct, frozen=True):
     containers: dict[str, int] = {}
 
 
-def figures_of(allocated: Pod) -> Target:
+def figures_of(allocated: Pod) -> CgroupTarget:
     """What the cgroups of an *allocated* pod should hold."""
     spec = allocated.spec
     asked, allowed = requests(allocated, SPEC), limits(allocated, SPEC)
     declared = {name: amount for name, amount in allowed.items() if limit_declared(spec, name)}
-    return Target(
+    return CgroupTarget(
         _figures(asked, declared), {each.name: _container_figures(spec, each) for each in spec.all_containers}
     )
 

@@ -30,7 +30,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.node.resource_views import Actuated, Figures, Target, Usage
+from kohort.node.resource_views import Actuated, CgroupTarget, Figures, Usage
 from kohort.objects.pods import Container, Pod
 from kohort.resources import CPU, MEMORY, CgroupValues, Settings, container_cgroup, pod_cgroup
 from kohort.resources.cgroups import DEFAULT_SETTINGS, cpu_max
@@ -81,7 +81,7 @@ class Change(msgspec.Struct, frozen=True):
 
 def plan_resize(
     allocated: Pod,
-    target: Target,
+    target: CgroupTarget,
     actuated: Actuated,
     held: CgroupValues,
     running: Collection[str],
@@ -145,7 +145,7 @@ def _concerns(step: Step, name: str, resource: str) -> bool:
     return False
 
 
-def changes(allocated: Pod, target: Target, actuated: Actuated, running: Collection[str]) -> list[Change]:
+def changes(allocated: Pod, target: CgroupTarget, actuated: Actuated, running: Collection[str]) -> list[Change]:
     """Running containers that need something done, in the order of the spec."""
     found = []
     for container in allocated.spec.all_containers:
@@ -157,7 +157,7 @@ def changes(allocated: Pod, target: Target, actuated: Actuated, running: Collect
     return found
 
 
-def in_progress(target: Target, actuated: Actuated, running: Collection[str]) -> bool:
+def in_progress(target: CgroupTarget, actuated: Actuated, running: Collection[str]) -> bool:
     """Whether something accepted is not pushed yet: at the pod, or at a container that runs."""
     return actuated.pod != target.pod or any(
         actuated.containers.get(name) not in (None, figures)
@@ -252,7 +252,7 @@ class LimitBelowUsage(Exception):
     """A memory limit cannot be lowered to what is in use."""
 
 
-def check_memory(target: Target, held: CgroupValues, changed: list[Change], usage: Usage) -> None:
+def check_memory(target: CgroupTarget, held: CgroupValues, changed: list[Change], usage: Usage) -> None:
     """Raises LimitBelowUsage. `held` is what the pod's cgroup holds."""
     problems = []
     if _lowered(held.memory_max, target.pod.memory_limit):
