@@ -3,8 +3,8 @@
     python -m bench.dashboard [--sets 1000] [--changes 30] [--failing 0]
 
 Every set has two groups of four pods, one StatefulSet for leaders, two for workers, and a revision. The API server is
-in this process, the dashboard in one of its own, as `kohort dashboard` starts it. Of `--failing` sets a pod is not
-ready for an hour: each of these is explained before the first view, because failing ones are counted.
+in this process, the dashboard in one of its own, as `kohort dashboard` starts it. `--failing` sets have a pod that has
+not been ready for long: each of them is explained before the first view, because those that fail are counted.
 
 | figure | goal | from | to |
 |---|---|---|---|

@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -23,6 +24,8 @@ FLAGS: Final = (
 )
 PICTURES: Final = ROOT / "docs" / "assets" / "dashboard"
 """Pictures of the documentation; written when KOHORT_SCREENSHOTS is set."""
+SHOTS: Final = os.environ.get("KOHORT_ALL_SCREENSHOTS", "")
+"""A folder for pictures of every view, to be looked at."""
 WIDE, PHONE = (1200, 760), (390, 800)
 
 
@@ -51,6 +54,13 @@ class Window:
     def _answered(self, response: Json) -> None:
         if response.status >= 400:
             self._report("answer", f"{response.status} {response.url}")
+
+    def take_answers(self) -> list[str]:
+        """Answers that are errors, and are meant to be: they are no problem any more, nor is what the console says."""
+        found = [one for one in self.problems if one.startswith("answer: ")]
+        said = [one for one in self.problems if "Failed to load resource" in one]
+        self.problems = [one for one in self.problems if one not in found and one not in said]
+        return [one.removeprefix("answer: ").replace(self.base, "") for one in found]
 
     async def look(self, *, dark: bool, size: tuple[int, int]) -> None:
         await self.page.emulate_media(color_scheme="dark" if dark else "light")
@@ -87,7 +97,11 @@ class Window:
             await self.page.set_viewport_size({"width": self.page.viewport_size["width"], "height": height})
         taken: bytes = await self.page.screenshot()
         assert taken.startswith(b"\x89PNG")
-        if os.environ.get("KOHORT_SCREENSHOTS"):
+        if SHOTS:
+            whole: bytes = await self.page.screenshot(full_page=True)
+            Path(SHOTS).mkdir(parents=True, exist_ok=True)
+            (Path(SHOTS) / f"{name}.png").write_bytes(whole)
+        elif os.environ.get("KOHORT_SCREENSHOTS"):
             PICTURES.mkdir(parents=True, exist_ok=True)
             (PICTURES / f"{name}.png").write_bytes(taken)
 

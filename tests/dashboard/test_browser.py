@@ -5,14 +5,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.dashboard.browser import PHONE, WIDE, needs_browser, window
+from tests.dashboard.browser import PHONE, SHOTS, WIDE, Window, needs_browser, window
 from tests.dashboard.scene import STEPS, Scene, dashboard, model_set, scene
 from tests.dashboard.test_html import PAYLOADS
 from tests.machine_load import within
 
+from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard.running import Running
+from kohort.dashboard.running import running as running_dashboard
 from kohort.dashboard.server import Settings
 from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS
+from kohort.kube.transport import Connection
 
 pytestmark = [pytest.mark.browser, needs_browser()]
 
@@ -20,6 +23,8 @@ MIXTRAL = "/dashboard/sets/inference/mixtral"
 VIEWS = {
     "fleet": "/dashboard/",
     "set": "/dashboard/sets/inference/llama-70b",
+    "subgroups": "/dashboard/sets/inference/sharded",
+    "subgroups-without-leader": "/dashboard/sets/inference/pair",
     "explanation": "/dashboard/sets/inference/whisper",
     "history": f"{MIXTRAL}/history",
     "events": f"{MIXTRAL}/events",
@@ -37,6 +42,14 @@ VIEWS = {
     "scale-form": "/dashboard/sets/inference/llama-70b/actions/scale",
     "fleet-empty": "/dashboard/?name=no-such-set",
     "fleet-failing": "/dashboard/?state=Failing&sort=state",
+    "history-compared": f"{MIXTRAL}/history?from=1&to=2",
+    "logs-of-group": f"{MIXTRAL}/logs?group=0&container=server",
+    "failures-kept": "/dashboard/sets/training/evaluation/failures",
+    "fleet-of-namespace": "/dashboard/?namespace=training&label=app%3Dfinetune",
+    "pause": f"{MIXTRAL}/actions/pause",
+    "restart": "/dashboard/sets/inference/llama-70b/actions/restart?group=0",
+    "scale-preview": "/dashboard/sets/inference/llama-70b/actions/scale?replicas=6",
+    "approve-step": f"{MIXTRAL}/actions/approve?step=2",
     "deployment": "/dashboard/deployments/inference/gateway",
     "deployment-release": "/dashboard/deployments/inference/gateway/release",
     "deployment-history": "/dashboard/deployments/inference/gateway/history",
@@ -51,6 +64,7 @@ STILL = (
     "resize-form",
     "resize-preview",
     "scale-form",
+    *("logs-of-group", "pause", "restart", "scale-preview", "approve-step"),
 )
 """Views that do not follow the cluster, or in another way."""
 
@@ -69,6 +83,8 @@ async def fill(of: Scene) -> None:
     await of.namespace("inference", "training")
     await of.create(
         model_set("llama-70b", "inference", replicas=4, size=4),
+        model_set("sharded", "inference", replicas=2, size=9, gpus=1).subgroups(4),
+        model_set("pair", "inference", replicas=1, size=5, gpus=1).subgroups(2, "LeaderExcluded"),
         model_set("embedder", "inference", replicas=3, size=1, gpus=1),
         model_set("mixtral", "inference", image="registry.example.com/mixtral:1.4.0"),
         model_set("whisper", "inference", waiting="ImagePullBackOff"),
@@ -96,7 +112,7 @@ async def filled() -> AsyncIterator[tuple[Scene, Running]]:
             yield found, made
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 async def test_every_view_is_accessible_and_fits() -> None:
     """Wide and narrow, light and dark: no serious finding of axe-core, no console error, no request to another host,
     nothing that must be scrolled sideways."""
@@ -105,12 +121,65 @@ async def test_every_view_is_accessible_and_fits() -> None:
             await browser.open(path)
             if name not in STILL:
                 await browser.live()
-            for look, (dark, size) in LOOKS.items():
-                await browser.look(dark=dark, size=size)
-                assert await browser.violations() == [], (name, look)
-                assert await browser.overflow() == 0, (name, look)
-                if f"{name}-{look}" in PICTURED:
-                    await browser.picture(f"{name}-{look}", HEIGHTS.get(name))
+            await check_looks(browser, name)
+
+
+ERRORS = {
+    "no-such-page": ("/dashboard/nothing", 404),
+    "no-such-set": ("/dashboard/sets/inference/none/history", 404),
+    "no-such-node": ("/dashboard/nodes/none/drain", 404),
+    "bad-filter": ("/dashboard/?state=Broken", 400),
+    "bad-number": (f"{MIXTRAL}/history?from=x", 400),
+    "no-such-revision": (f"{MIXTRAL}/history?from=1&to=99", 400),
+    "no-such-action": (f"{MIXTRAL}/actions/explode", 404),
+}
+
+
+async def check_looks(browser: Window, name: str) -> None:
+    for look, (dark, size) in LOOKS.items():
+        await browser.look(dark=dark, size=size)
+        assert await browser.violations() == [], (name, look)
+        assert await browser.overflow() == 0, (name, look)
+        if f"{name}-{look}" in PICTURED or SHOTS:
+            await browser.picture(f"{name}-{look}", HEIGHTS.get(name))
+
+
+@pytest.mark.timeout(600)
+async def test_errors_and_logins_are_accessible_and_fit() -> None:
+    """Pages that users see when something is wrong."""
+    async with filled() as (found, running):
+        async with window(running) as browser:
+            for name, (path, status) in ERRORS.items():
+                await browser.open(path)
+                assert browser.take_answers() == [f"{status} {path}"], name
+                await check_looks(browser, name)
+            await browser.open("/dashboard/what-if?set=inference/llama-70b")
+            text = await browser.page.input_value("#manifest")
+            for name, changed in {"planned": text.replace(":1.4.0", ":1.5.0"), "refused": "kind: Nothing"}.items():
+                await browser.open("/dashboard/what-if?set=inference/llama-70b")
+                await browser.page.fill("#manifest", changed)
+                await browser.page.click("button:has-text('Plan')")
+                await browser.page.wait_for_selector("text=would be rolled" if name == "planned" else "#refused")
+                await check_looks(browser, f"what-if-{name}")
+            await browser.page.click("button:has-text('Log out')")
+            assert browser.take_answers() == ["401 /dashboard/login"]
+            await check_looks(browser, "logged-out")
+        client = found.cluster.client
+        async with (
+            found.cluster.listening() as address,
+            running_dashboard(
+                *(client, ("127.0.0.1", 0), Settings(), CliCommands()),
+                tokens_of=Connection(address.server, ca=address.authority.encode()),
+            ) as with_tokens,
+            window(with_tokens) as browser,
+        ):
+            await browser.open("/dashboard/sets/inference/mixtral")
+            await check_looks(browser, "login")
+            await browser.page.fill("#token", "wrong")
+            await browser.page.click("button:has-text('Log in')")
+            await browser.page.wait_for_selector("text=does not accept this token")
+            assert browser.take_answers() == ["401 /dashboard/login"]
+            await check_looks(browser, "login-refused")
 
 
 async def test_two_browsers_see_a_change_within_a_second() -> None:

@@ -22,7 +22,7 @@ from kohort.dashboard.set_page import FailuresPage, SetHead
 from kohort.groups.failure_evidence import ContainerFailure, GroupFailure, PodFailure
 from kohort.inspection import readable_amounts
 from kohort.inspection.release import Release
-from kohort.inspection.tree import GroupBranch, PodBranch
+from kohort.inspection.tree import GroupBranch, PodBranch, Subgroup
 from kohort.kube import pod_logs
 from kohort.objects.json_types import Json
 from kohort.rollouts.analysis.metric_units import Unit
@@ -180,6 +180,16 @@ def test_groups_of_a_set_on_a_node_share_a_line() -> None:
     assert html.count("/dashboard/sets/default/llm") == 1
 
 
+def test_a_bar_shows_what_the_words_beside_it_say() -> None:
+    pod = member("llm-0", "n-0", 2, group=0)
+    html = "".join(one.html for one in nodes_sections(shown([machine("n-0")], [pod])))
+    found = re.findall(r'width="([\d.]+)" height="6" rx="1.5" class="full"', html)
+    labels = re.findall(r'class="free-bar".*?aria-label="(\d+) of (\d+) nvidia.com/gpu free"', html)
+    assert labels and "requested" not in html
+    free, whole = map(int, labels[0])
+    assert float(found[0]) == round(100 * free / whole, 1)
+
+
 def test_racks_are_within_their_zone() -> None:
     zone, rack = "topology.kubernetes.io/zone", "example.com/rack"
     nodes = [machine(f"n-{one}", **{zone: f"zone-{one // 2}", rack: f"r{one}"}) for one in range(4)]
@@ -200,6 +210,19 @@ def test_a_group_whose_budget_is_used_up_is_marked() -> None:
     assert "held" in words(drawn)
     waits = group_grid([msgspec.structs.replace(group, held=False, restart_at="2026-01-01T00:00:00Z")], "", 1)
     assert "restarts soon" in words(waits)
+
+
+def test_subgroups_are_boxes_with_their_pods() -> None:
+    pods = [
+        PodBranch(f"llm-0-{one}", "worker" if one else "leader", True, "1/1", "Running", 0, "sim-0", "10.0.0.1", 60)
+        for one in range(4)
+    ]
+    boxes = [Subgroup(0, ["llm-0-1", "llm-0-2"], 0), Subgroup(1, ["llm-0-3"], 1)]
+    drawn = group_grid([GroupBranch(0, False, True, False, 1, "a", False, 5, pods, subgroups=boxes)], "", 5)
+    first, second = re.findall(r'<li class="subgroup">(.*?)</ul></li>', drawn)
+    assert "Subgroup 0" in first and first.count('class="pod ') == 2 and "llm-0-0" not in first
+    assert "Subgroup 1" in second and second.count("pod missing") == 1
+    assert drawn.count("pod leader") == drawn.count("pod missing") == 1
 
 
 def test_the_newest_failure_shows_its_log_and_where_it_was() -> None:

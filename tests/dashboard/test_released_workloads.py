@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.builders import deployment
 from tests.dashboard.isolation import SECRET
-from tests.dashboard.scene import Scene, Visit, dashboard, model_set, scene, visit
+from tests.dashboard.scene import SIMULATED, STEPS, Scene, Visit, dashboard, model_set, rollout_of, scene, visit
 from tests.dashboard.test_token_access import READ, logged_in, place_of, reader
 
 from kohort.dashboard.server import Settings
-from kohort.kube.resources import DEPLOYMENTS, EVENTS, PODS, ROLLOUTS, STATEFUL_SETS, Resource
+from kohort.kube.resources import DEPLOYMENTS, EVENTS, NODES, PODS, ROLLOUTS, STATEFUL_SETS, Resource
 from kohort.objects.json_types import Json, JsonObject
 
 WEB = "/dashboard/deployments/default/web"
@@ -123,6 +123,23 @@ async def test_a_release_of_a_deployment_is_approved_and_given_up(place: tuple[S
         ("Deployment", "DashboardApprove"),
         ("Deployment", "DashboardAbort"),
     }
+
+
+async def test_a_node_that_falls_silent_is_the_cause_for_deployments_too(place: tuple[Scene, Visit]) -> None:
+    """By the rule that sets have."""
+    found, user = place
+    mark = {f"{SIMULATED}never-ready": "true"}
+    await found.client.create(DEPLOYMENTS, deployment("web").but("spec.template.metadata.annotations", mark))
+    await found.client.create(ROLLOUTS, rollout_of("web", "default", STEPS, DEPLOYMENTS))
+    await user.until("/dashboard/", lambda page: len(page["rows"]) == 1)
+    page = await user.until(WEB, lambda page: any(one["kind"] == "probe" for one in page["causes"]))
+    node = page["pods"]["pods"][0]["node"]
+    order = {"metadata": {"annotations": {f"{SIMULATED}not-ready": "the network is gone"}}}
+    await found.client.patch(NODES, node, "", order)
+    page = await user.until(WEB, lambda page: any(one["kind"] == "node" for one in page["causes"]))
+    cause = next(one for one in page["causes"] if one["kind"] == "node")
+    assert node in cause["found"]
+    assert "restartBudget" not in str(cause)
 
 
 async def act(user: Visit, verb: str, status: int = 200) -> Json:

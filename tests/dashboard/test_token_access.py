@@ -136,6 +136,20 @@ async def test_nodes_show_no_pods_of_other_namespaces(monkeypatch: pytest.Monkey
             assert await leaks(user, place.running, "sim-0") == []
 
 
+async def test_nodes_are_offered_to_those_who_may_list_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "REMEMBER_SECONDS", 0.0)
+    pages = ("/dashboard/", "/dashboard/sets/east/open-model", "/dashboard/what-if")
+    link = 'href="/dashboard/nodes"'
+    async with place_of() as place:
+        async with logged_in(place, place.token) as user:
+            assert [link in await user.text(one) for one in pages] == [False] * 3
+            assert link not in await user.text("/dashboard/nothing", 404)
+        await may_see_nodes(place.scene.client, "east")
+        async with logged_in(place, place.token) as user:
+            assert [link in await user.text(one) for one in pages] == [True] * 3
+            assert link in await user.text("/dashboard/nothing", 404)
+
+
 TABS = (
     *("", "/history", "/events", "/logs", "/release", "/resize", "/status.svg", "/log-stream"),
     *("/failures", "/actions/restart"),

@@ -18,8 +18,13 @@ from tests.inspection.scenes import (
     workers,
 )
 
+from kohort.groups.leaderworkerset import SubGroupPolicy
+from kohort.groups.subgroups import subgroup_of
 from kohort.inspection import history, progress, roll_pause, tree
 from kohort.inspection.snapshot import Snapshot
+from kohort.objects.core import Pod
+from kohort.objects.meta import ObjectMeta
+from kohort.rules import group_labels
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 IMAGE = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.image"
@@ -75,6 +80,29 @@ def test_a_group_that_was_placed_by_other_rules_is_old() -> None:
     snapshot = scene(1, built=lws("llm").replicas(1).size(2).exclusive("example.com/rack"))
     (group,) = tree.tree_of(snapshot, NOW).groups
     assert (group.ready, group.revision_key, group.old) == (True, KEY, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "there", "expected"),
+    [
+        ("LeaderWorker", 5, [(0, ["llm-0", "llm-0-1", "llm-0-2"], 0), (1, ["llm-0-3", "llm-0-4"], 0)]),
+        ("LeaderWorker", 3, [(0, ["llm-0", "llm-0-1", "llm-0-2"], 0), (1, [], 2)]),
+        ("LeaderExcluded", 4, [(0, ["llm-0-1", "llm-0-2"], 0), (1, ["llm-0-3"], 1)]),
+        ("LeaderExcluded", 0, [(0, [], 2), (1, [], 2)]),
+    ],
+)
+def test_subgroups_have_the_pods_that_exist_and_those_that_are_missing(
+    kind: str, there: int, expected: list[tuple[int, list[str], int]]
+) -> None:
+    members = []
+    for worker in range(there):
+        index = subgroup_of(worker, size=5, subgroup_size=2, policy=kind)
+        labels = {group_labels.WORKER_INDEX: str(worker)}
+        labels |= {group_labels.SUBGROUP_INDEX: str(index)} if index is not None else {}
+        name = f"llm-0-{worker}" if worker else "llm-0"
+        members.append(Pod(metadata=ObjectMeta(name=name, labels=labels)))
+    found = tree.subgroups_of(members, 5, SubGroupPolicy(2, kind))
+    assert [(one.index, [*one.pods], one.missing) for one in found] == expected
 
 
 def test_a_group_that_does_not_exist_is_in_the_tree() -> None:

@@ -28,6 +28,7 @@ async def test_a_link_starts_it_and_opens_one_session() -> None:
             both = await asyncio.gather(link_of(found), link_of(found))
             assert both[0] == both[1], "requests at the same time start one dashboard"
             link = both[0]
+            assert (await found.client.raw("GET", PATH)).endswith(b"\n"), "a terminal shows it as a line of its own"
             base = link.partition("/dashboard")[0]
             jar = CookieJar(unsafe=True, treat_as_secure_origin=[base])
             async with ClientSession(cookie_jar=jar) as session:

@@ -214,7 +214,7 @@ class ClusterCache:
         return True
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        """A node that falls silent, or reports again, changes the explanation of sets with pods there."""
+        """A node that falls silent, or reports again, changes the explanation of workloads with pods there."""
         self._report(NODES_KEY)
         node = new or old
         if node is None or _silence(old) == _silence(new):
@@ -222,6 +222,10 @@ class ClusterCache:
         here = (one for one in self.pods.list() if one.spec.node_name == node.metadata.name)
         for key in sorted({key for pod in here for key in sets_of(pod)}):
             self._report_with_stable(key)
+        others = self.other_pods.list() if self.other_pods is not None else []
+        found = {self._workloads.of_pod(one) for one in others if one.spec.node_name == node.metadata.name}
+        for workload in sorted(one for one in found if one is not None):
+            self._workload_changed(workload)
 
     def _rollout_changed(self, rollout: Rollout | None) -> None:
         ref = rollout.spec.workload_ref if rollout is not None else None
@@ -340,6 +344,7 @@ class ClusterCache:
             if warnings is not None
             else [],
             claims=claims.list(namespace) if claims is not None else [],
+            silent_nodes=self._silent_nodes(workload.pods) if NODES in readable else {},
         )
 
     def analysis_runs(self, rollout: Rollout) -> list[AnalysisRun]:

@@ -273,7 +273,10 @@ class Dashboard:
             with session.caller.use.request():
                 if request.method not in ("GET", "HEAD"):
                     await self._check_write(request, session)
-                return await handler(request, session)
+                try:
+                    return await handler(request, session)
+                except web.HTTPException as problem:
+                    return self._error(request, problem.status, problem.reason, sees_nodes=session.sees_nodes)
 
         return handle
 
@@ -409,14 +412,18 @@ class Dashboard:
         async with self._plan(session) if _ACTIONS in request.path else nullcontext():
             with _http_errors():
                 view = await self._view(session, request.rel_url.raw_path, request.query)
-        return self._shown(request, session, view)
+        return await self._shown(request, session, view)
 
-    def _shown(self, request: web.Request, session: Session, view: View) -> web.Response:
+    async def _shown(self, request: web.Request, session: Session, view: View) -> web.Response:
         if not _wants_page(request):
             return web.Response(body=msgspec.json.encode(view.model), content_type="application/json")
         notice, session.notice = session.notice, ""
         logs_out = session.id in self._sessions
-        visitor = Visitor(session.caller.user.name, session.csrf, self._settings.allow_actions, notice, logs_out)
+        session.sees_nodes = await self._views.sees_nodes(session.caller)
+        visitor = Visitor(
+            *(session.caller.user.name, session.csrf, self._settings.allow_actions, notice, logs_out),
+            sees_nodes=session.sees_nodes,
+        )
         return self._html(page(view, visitor, request.path_qs, page_digest(view), self._version), 200)
 
     async def _act(self, kind: WorkloadKind, request: web.Request, session: Session) -> web.StreamResponse:
@@ -442,7 +449,7 @@ class Dashboard:
         async with self._plan(session):
             with _http_errors():
                 view = await self._views.what_if(session.caller, namespace.strip(), manifest, session.csrf)
-        return self._shown(request, session, view)
+        return await self._shown(request, session, view)
 
     async def _badge(self, kind: WorkloadKind, request: web.Request, session: Session) -> web.StreamResponse:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
@@ -526,11 +533,15 @@ class Dashboard:
     def _message(self, status: int, title: str, text: str) -> web.Response:
         return self._html(message_page(title, text, self._version), status)
 
-    def _error(self, request: web.Request, status: int, reason: str) -> web.Response:
+    def _error(self, request: web.Request, status: int, reason: str, *, sees_nodes: bool = False) -> web.Response:
         if _wants_page(request):
             title = {404: "Not found", 403: "Not allowed", 429: "Too many requests"}.get(status, "This did not work")
             text = f"{reason[:1].upper()}{reason[1:]}."
-            page_of_error = message_page(title, text, self._version, _way_back(request.path), navigates=True)
+            page_of_error = message_page(
+                *(title, text, self._version, _way_back(request.path)),
+                navigates=True,
+                sees_nodes=sees_nodes,
+            )
             return self._html(page_of_error, status)
         return web.Response(
             body=msgspec.json.encode({"status": status, "message": reason}),

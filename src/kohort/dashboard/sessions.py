@@ -37,6 +37,8 @@ class Session(msgspec.Struct):
     last_used: float = 0.0
     notice: str = ""
     """What the next page says first: the result of an action."""
+    sees_nodes: bool = False
+    """The user may list nodes, as far as was asked: pages of errors offer nodes by that."""
 
     def accepts(self, csrf: str) -> bool:
         return equal_secrets(self.csrf, csrf)

@@ -347,8 +347,11 @@ class Views:
         model = nodes_page(nodes, pods, exclusive, page, self._pod_requests, partial=not everything)
         return View("Nodes", "nodes", model, nodes_sections(model))
 
+    async def sees_nodes(self, caller: Caller) -> bool:
+        return self._cache.nodes is not None and await self._rights.may_list(caller, NODES)
+
     async def _readable_nodes(self, caller: Caller) -> list[Node]:
-        if self._cache.nodes is None or not await self._rights.may_list(caller, NODES):
+        if self._cache.nodes is None or not await self.sees_nodes(caller):
             raise NoSuchPage("nodes may not be listed by this user")
         return self._cache.nodes.list()
 

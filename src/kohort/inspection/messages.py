@@ -248,7 +248,7 @@ def problem_text(problem: Problem) -> str:
     match problem:
         case RejectedByNode(reason, message):
             return f"its node did not take it: {reason}: {message}"
-        case NodeSilent(node, since, terminating, _):
+        case NodeSilent(node, since, terminating):
             end = "; it cannot be seen to end there" if terminating else ""
             return f"its node {node} has not been ready since {since}{end}"
         case Terminating(seconds, finalizers):
@@ -426,11 +426,11 @@ def _pod_advice(problem: Problem) -> str:
                 "free what others hold there, or ask for less; if it repeats, what the node reports and what it has "
                 "differ: kubectl describe node, and its device plugins"
             )
-        case NodeSilent(node, _, _, None):
+        case NodeSilent(node, _, _, None, of_group):
+            by_itself = "; a set does so by itself with restartBudget.forceDeleteOnNodeLoss" if of_group else ""
             return (
                 f"bring node {node} back: kubectl describe node {node}. If it is off for good: "
-                f"kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute; "
-                "a set does so by itself with restartBudget.forceDeleteOnNodeLoss"
+                f"kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute{by_itself}"
             )
         case NodeSilent(node, since, _, seconds):
             return (

@@ -95,7 +95,7 @@ def _silent_node(pod: Pod, context: PodContext) -> NodeSilent | None:
         return None
     budget = context.group_set.template.restart_budget if context.group_set is not None else None
     after = budget.node_loss_seconds if budget is not None and budget.force_delete_on_node_loss else None
-    return NodeSilent(pod.spec.node_name, since, pod.metadata.deleting, after)
+    return NodeSilent(pod.spec.node_name, since, pod.metadata.deleting, after, context.group_set is not None)
 
 
 def _unbound_claims(pod: Pod, context: PodContext) -> list[ClaimNotBound]:

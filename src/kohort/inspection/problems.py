@@ -29,6 +29,8 @@ class NodeSilent(Problem, frozen=True):
     terminating: bool
     gives_up_after: int | None
     """Seconds after which the set deletes pods there by force; None if it never does."""
+    of_group: bool = True
+    """Only groups can be recreated by force."""
 
 
 class Terminating(Problem, frozen=True):

@@ -1,12 +1,14 @@
 """A set as a tree: groups, their pods, where they run, what revision they have."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
-from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.leaderworkerset import LeaderWorkerSet, SubGroupPolicy
 from kohort.groups.status import AVAILABLE, UPDATING
+from kohort.groups.subgroups import subgroup_of
 from kohort.inspection.pod_resources import (
     RESOURCE_COLUMNS,
     PodResources,
@@ -22,6 +24,7 @@ from kohort.objects.core import Pod
 from kohort.objects.counted_nouns import agreeing, counted, counted_of
 from kohort.objects.unready_reason import why_not_ready
 from kohort.rules import group_labels
+from kohort.rules.group_identity import subgroup_index
 from kohort.rules.group_state import RestartState, group_size, pod_is_ready
 from kohort.rules.recorded_restarts import due_restarts, leader_identities
 
@@ -42,6 +45,12 @@ class PodBranch(msgspec.Struct, frozen=True, rename="camel"):
     """Cpu and memory: as the spec asks, as the node accepted, as containers have them."""
 
 
+class Subgroup(msgspec.Struct, frozen=True, rename="camel"):
+    index: int
+    pods: Sequence[str]
+    missing: int
+
+
 class GroupBranch(msgspec.Struct, frozen=True, rename="camel"):
     index: int
     ready: bool
@@ -60,6 +69,8 @@ class GroupBranch(msgspec.Struct, frozen=True, rename="camel"):
     """Its budget of restarts is used up: it is not recreated any more."""
     restart_at: str = ""
     """It has failed, and is recreated then."""
+    subgroups: Sequence[Subgroup] = ()
+    """None without a subGroupPolicy. A leader that the policy excludes is in none of them."""
 
     @property
     def missing(self) -> int:
@@ -104,6 +115,7 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
         state = states.get(index)
         key = members[0].metadata.labels.get(group_labels.REVISION, "") if members else ""
         drift = drift_of_group(snapshot, index)
+        size = group_size(leader, group_set.template.size) if leader is not None else group_set.template.size
         groups.append(
             GroupBranch(
                 index=index,
@@ -113,13 +125,14 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
                 revision=numbers.get(key, 0),
                 revision_key=key,
                 surge=index >= group_set.replicas,
-                size=group_size(leader, group_set.template.size) if leader is not None else group_set.template.size,
+                size=size,
                 pods=[
                     branch_of(pod, now, "worker" if worker_of(pod) else "leader", drift.get(pod.metadata.name, ()))
                     for pod in members
                 ],
                 held=state is not None and state.restart is RestartState.HELD,
                 restart_at=restarts[index].at if index in restarts else "",
+                subgroups=subgroups_of(members, size, group_set.template.subgroups),
             )
         )
     return SetTree(
@@ -138,6 +151,21 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
         release=release_of(snapshot, now),
         canary=tree_of(snapshot.canary, now, numbers) if snapshot.canary is not None else None,
     )
+
+
+def subgroups_of(members: Sequence[Pod], size: int, policy: SubGroupPolicy | None) -> list[Subgroup]:
+    """Existing pods say themselves where they are; missing ones will be where the policy puts them."""
+    if policy is None or not policy.sub_group_size:
+        return []
+    width, kind = policy.sub_group_size, policy.sub_group_policy_type or group_labels.LEADER_WORKER
+    there: dict[int, list[str]] = {}
+    for pod in members:
+        if (index := subgroup_index(pod.metadata.labels)) is not None:
+            there.setdefault(index, []).append(pod.metadata.name)
+    absent = set(range(size)) - {worker_of(pod) for pod in members}
+    missing = Counter(subgroup_of(one, size=size, subgroup_size=width, policy=kind) for one in absent)
+    indexes = sorted(there.keys() | {one for one in missing if one is not None})
+    return [Subgroup(one, there.get(one, ()), missing[one]) for one in indexes]
 
 
 def state_of_set(group_set: LeaderWorkerSet) -> str:

@@ -58,6 +58,8 @@ class Workload(msgspec.Struct, frozen=True):
     routes: Sequence[JsonObject] = ()
     events: Sequence[Event] = ()
     claims: Sequence[PersistentVolumeClaim] = ()
+    silent_nodes: Mapping[str, str] = {}
+    """Nodes of its pods that do not report that they are ready, by name: since when."""
     canary: "Workload | None" = None
     """The extra Deployment that carries the new version while a Rollout is under way."""
 
@@ -97,7 +99,14 @@ class Workload(msgspec.Struct, frozen=True):
 
     @property
     def pod_context(self) -> PodContext:
-        return PodContext(self.reference, self.metadata.namespace, self.pods, self.events, self.claims)
+        return PodContext(
+            self.reference,
+            self.metadata.namespace,
+            self.pods,
+            self.events,
+            self.claims,
+            silent_nodes=self.silent_nodes,
+        )
 
     @property
     def complete(self) -> bool:

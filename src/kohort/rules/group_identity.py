@@ -74,6 +74,11 @@ def worker_index(labels: Mapping[str, str]) -> int | None:
     return parse_index(labels.get(group_labels.WORKER_INDEX))
 
 
+def subgroup_index(labels: Mapping[str, str]) -> int | None:
+    """The place of a pod's subgroup in its group; None for pods that are in none."""
+    return parse_index(labels.get(group_labels.SUBGROUP_INDEX))
+
+
 def is_leader(labels: Mapping[str, str]) -> bool:
     return labels.get(group_labels.WORKER_INDEX) == group_labels.LEADER
 

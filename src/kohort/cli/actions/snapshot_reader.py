@@ -123,6 +123,8 @@ async def _workload(client: Client, namespace: str, kind: Kind, name: str, surro
     refs = [(one, one.spec.workload_ref) for one in rollouts]
     ours = [one for one, ref in refs if (ref.group, ref.kind, ref.name) == ("apps", kind.kind, name)]
     found = replace(found, rollout=ours[0] if ours else None, events=events, claims=claims)
+    if surroundings:
+        found = replace(found, silent_nodes=await _silent_nodes(client, found.pods))
     if not found.releasing:
         return found
     canary: Workload | None = None
@@ -132,6 +134,8 @@ async def _workload(client: Client, namespace: str, kind: Kind, name: str, surro
         canary = await _pods_of(client, kind, living[-1]) if living else None
     if canary is not None:
         canary = replace(canary, events=events, claims=claims)
+    if canary is not None and surroundings:
+        canary = replace(canary, silent_nodes=await _silent_nodes(client, canary.pods))
     return replace(found, canary=canary, routes=await _routes(client, found.rollout, namespace))
 
 
@@ -185,7 +189,10 @@ async def snapshot(client: Client, namespace: str, name: str, *, surroundings: b
         found = replace(found, silent_nodes=await _silent_nodes(client, found.pods))
     if not found.releasing:
         return found
-    return replace(found, canary=await _canary(client, found), routes=await _routes(client, found.rollout, namespace))
+    canary = await _canary(client, found)
+    if canary is not None and surroundings:
+        canary = replace(canary, silent_nodes=await _silent_nodes(client, canary.pods))
+    return replace(found, canary=canary, routes=await _routes(client, found.rollout, namespace))
 
 
 async def _routes(client: Client, rollout: Rollout | None, namespace: str) -> list[JsonObject]:

@@ -24,6 +24,8 @@ class Visitor(msgspec.Struct, frozen=True):
     """The result of an action, shown once."""
     logs_out: bool = True
     """There is a session that can be ended."""
+    sees_nodes: bool = True
+    """The user may list nodes: otherwise their page is not offered."""
 
 
 def page(view: View, visitor: Visitor, address: str, digest: str, version: str) -> Html:
@@ -45,10 +47,13 @@ def page(view: View, visitor: Visitor, address: str, digest: str, version: str) 
     )
 
 
-def message_page(title: str, text: str, version: str, *more: Child, navigates: bool = False) -> Html:
-    """A page that only says something: an error, a login. `navigates` offers the other pages."""
+def message_page(
+    title: str, text: str, version: str, *more: Child, navigates: bool = False, sees_nodes: bool = False
+) -> Html:
+    """A page that only says something: an error, a login. `navigates` offers the other pages, `sees_nodes` that of
+    nodes."""
     main = tag("main", tag("section", tag("h1", title), tag("p", text), *more, class_="card message"), id="main")
-    links = tag("nav", *_links(""), aria_label="Main") if navigates else None
+    links = tag("nav", *_links("", sees_nodes=sees_nodes), aria_label="Main") if navigates else None
     return _document(title, version, tag("header", _wordmark(), links, class_="top"), main)
 
 
@@ -71,10 +76,11 @@ def _wordmark() -> Html:
     return tag("a", tag("span", class_="mark", aria_hidden="true"), "kohort", href=f"{ROOT}/", class_="wordmark")
 
 
-def _links(place: str) -> list[Html]:
+def _links(place: str, *, sees_nodes: bool) -> list[Html]:
     return [
         tag("a", text, href=path(*where), aria_current="page" if name == place else None)
         for name, text, where in NAVIGATION
+        if sees_nodes or name != "nodes"
     ]
 
 
@@ -96,4 +102,5 @@ def _header(place: str, visitor: Visitor) -> Html:
         out if visitor.logs_out else None,
         class_="who",
     )
-    return tag("header", _wordmark(), tag("nav", *_links(place), aria_label="Main"), who, class_="top")
+    links = _links(place, sees_nodes=visitor.sees_nodes)
+    return tag("header", _wordmark(), tag("nav", *links, aria_label="Main"), who, class_="top")

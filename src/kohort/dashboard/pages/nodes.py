@@ -38,16 +38,15 @@ def _tile(label: str, number: str, device: Device | None) -> Html:
 
 
 def _bar(device: Device) -> Html:
-    """How much is requested."""
-    taken = 100 * (1 - device.free_share)
-    words = f"{device.requested} of {device.allocatable} {device.resource} requested"
+    """How much is free, as the words beside it say."""
+    words = f"{_amounts(device)} {device.resource} free"
     back = tag("rect", x="0", y="0", width="100", height="6", rx="1.5", class_="open")
-    front = tag("rect", x="0", y="0", width=f"{taken:.1f}", height="6", rx="1.5", class_="full")
+    front = tag("rect", x="0", y="0", width=f"{100 * device.free_share:.1f}", height="6", rx="1.5", class_="full")
     return tag(
         "svg",
         back,
         front,
-        class_="use",
+        class_="free-bar",
         viewBox="0 0 100 6",
         role="img",
         aria_label=words,

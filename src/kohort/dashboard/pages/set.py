@@ -390,8 +390,6 @@ def _cell(group: GroupBranch, troubled: frozenset[str], prefix: str, restart: st
     revision = tag("span", f"rev {group.revision or '?'}", class_="quiet-text") if group.revision_key else None
     state = hidden(", ready" if group.ready else ", not ready")
     top = tag("div", tag("h3", f"Group {group.index}", state), *marks, revision, class_="cell-top")
-    pods = [_square(one, troubled) for one in group.pods]
-    pods += [tag("li", hidden("missing pod"), class_="pod missing") for _ in range(group.missing)]
     nodes = sorted({one.node for one in group.pods if one.node})
     restarts = sum(one.restarts for one in group.pods)
     words = [nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes" if nodes else "no node yet"]
@@ -409,7 +407,32 @@ def _cell(group: GroupBranch, troubled: frozenset[str], prefix: str, restart: st
         again = tag("p", link, class_="after")
     details = tag("details", summary, table_of_pods, again, id=f"{prefix}group-{group.index}-pods")
     classes = f"cell {tone}" + (" surge" if group.surge else "") + (" old" if group.old else "")
-    return tag("li", top, tag("ul", *pods, class_="pods"), details, id=_cell_id(prefix, group), class_=classes)
+    return tag("li", top, _squares(group, troubled), details, id=_cell_id(prefix, group), class_=classes)
+
+
+def _squares(group: GroupBranch, troubled: frozenset[str]) -> Html:
+    """The pods of a group; each subgroup is a box with its number."""
+    inside = {name for one in group.subgroups for name in one.pods}
+    alone = [_square(one, troubled) for one in group.pods if one.name not in inside]
+    alone += _missing(group.missing - sum(one.missing for one in group.subgroups))
+    if not group.subgroups:
+        return tag("ul", *alone, class_="pods")
+    by_name = {one.name: one for one in group.pods}
+    boxes = [
+        tag(
+            "li",
+            tag("span", f"Subgroup {one.index}", class_="subgroup-name"),
+            tag("ul", *(_square(by_name[name], troubled) for name in one.pods), *_missing(one.missing), class_="pods"),
+            class_="subgroup",
+        )
+        for one in group.subgroups
+    ]
+    first = tag("li", tag("ul", *alone, class_="pods")) if alone else None
+    return tag("ul", first, *boxes, class_="subgroups")
+
+
+def _missing(count: int) -> list[Html]:
+    return [tag("li", hidden("missing pod"), class_="pod missing") for _ in range(count)]
 
 
 def group_tone(group: GroupBranch, troubled: frozenset[str]) -> str:
