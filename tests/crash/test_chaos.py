@@ -9,7 +9,7 @@ from tests.crash.chaos import run_chaos
 
 pytestmark = pytest.mark.timeout(900)
 
-SEED, LENGTH = 3, 20
+SEED, LENGTH = 6, 20
 PLANTED_FAULT = f"""
 from tests.crash.chaos import run_chaos
 from kohort.groups import disruption_budget, evictions
