@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tests.cli.terminal import NAMESPACE, Story
 
 from kohort.cli.actions import show
-from kohort.cli.connection import Action, Target, guarded
+from kohort.cli.connection import Action, CommandTarget, guarded
 from kohort.cli.main import main
 from kohort.kube.client import Client
 from kohort.kube.http import Request, Response, Stream, Transport
@@ -50,7 +50,7 @@ def action_of(command: str) -> Action:
     """What a command line would do, as click reads it."""
     found: list[Action] = []
 
-    def keep(target: Target, action: Action) -> int:
+    def keep(target: CommandTarget, action: Action) -> int:
         assert target.namespace == NAMESPACE, f"{command}: the namespace is part of the advice"
         found.append(action)
         return 0

@@ -10,7 +10,7 @@ import pytest
 from tests.docs.pages import ROOT
 from tools import browser
 
-from kohort.dashboard.running import Running
+from kohort.dashboard.running import RunningDashboard
 from kohort.objects.json_types import Json
 
 FLAGS: Final = (
@@ -32,7 +32,7 @@ WIDE, PHONE = (1200, 760), (390, 800)
 class Window:
     """A browser window with a session of its own."""
 
-    def __init__(self, context: Json, page: Json, running: Running) -> None:
+    def __init__(self, context: Json, page: Json, running: RunningDashboard) -> None:
         self.context = context
         self.page = page
         self.running = running
@@ -99,15 +99,19 @@ class Window:
         assert taken.startswith(b"\x89PNG")
         if SHOTS:
             whole: bytes = await self.page.screenshot(full_page=True)
-            Path(SHOTS).mkdir(parents=True, exist_ok=True)
-            (Path(SHOTS) / f"{name}.png").write_bytes(whole)
+            _keep(name, whole)
         elif os.environ.get("KOHORT_SCREENSHOTS"):
             PICTURES.mkdir(parents=True, exist_ok=True)
             (PICTURES / f"{name}.png").write_bytes(taken)
 
 
+def _keep(name: str, picture: bytes) -> None:
+    Path(SHOTS).mkdir(parents=True, exist_ok=True)
+    (Path(SHOTS) / f"{name}.png").write_bytes(picture)
+
+
 @asynccontextmanager
-async def window(of: Running, *, dark: bool = False, size: tuple[int, int] = WIDE) -> AsyncIterator[Window]:
+async def window(of: RunningDashboard, *, dark: bool = False, size: tuple[int, int] = WIDE) -> AsyncIterator[Window]:
     """Opens the one-time link in a new browser."""
     from playwright.async_api import async_playwright
 

@@ -14,7 +14,7 @@ from tests.dashboard.scene import Visit
 
 from kohort.dashboard import server
 from kohort.dashboard.commands import PARAMETERS, Verb
-from kohort.dashboard.running import Running
+from kohort.dashboard.running import RunningDashboard
 
 SECRET = "secret-model"
 OWN, OTHER = "east", "west"
@@ -34,7 +34,7 @@ def without_rate_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(server, name, 10**9)
 
 
-def addresses(of: Running, node: str, other: str) -> Iterator[str]:
+def addresses(of: RunningDashboard, node: str, other: str) -> Iterator[str]:
     """Every path with every kind of parameters; `other` stands for the name of the set of the other namespace."""
     for path in of.paths:
         if path in STREAMS or path.endswith(("/static/{name}", "/logout")):
@@ -50,7 +50,7 @@ def addresses(of: Running, node: str, other: str) -> Iterator[str]:
                 yield from (made + one.replace("{name}", other) for one in queries)
 
 
-async def leaks(user: Visit, of: Running, node: str) -> list[str]:
+async def leaks(user: Visit, of: RunningDashboard, node: str) -> list[str]:
     """Addresses whose answer knows something of the other namespace."""
     found = []
     absent = "absent-model"

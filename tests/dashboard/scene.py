@@ -11,8 +11,8 @@ from tests.builders import LeaderWorkerSet, deployment, lws, service, stateful_s
 from tests.installed import installed
 
 from kohort.cli.actions.dashboard_commands import CliCommands
-from kohort.dashboard.running import Running, running
-from kohort.dashboard.server import Settings
+from kohort.dashboard.running import RunningDashboard, running
+from kohort.dashboard.server import DashboardSettings
 from kohort.kube.client import Client
 from kohort.kube.resources import (
     ANALYSIS_RUNS,
@@ -256,11 +256,13 @@ async def scene(nodes: int = 16, **settings: Json) -> AsyncIterator[Scene]:
 
 @asynccontextmanager
 async def dashboard(
-    of: Scene, settings: Settings | None = None, client: Client | None = None
-) -> AsyncIterator[Running]:
+    of: Scene, settings: DashboardSettings | None = None, client: Client | None = None
+) -> AsyncIterator[RunningDashboard]:
     """A dashboard that acts as the administrator, or as `client`."""
     used = client or Client(of.cluster.transport(), field_manager="kohort-dashboard", user_agent="kohort-dashboard")
-    async with running(used, ("127.0.0.1", 0), settings or Settings(), CliCommands(), namespace="default") as found:
+    async with running(
+        used, ("127.0.0.1", 0), settings or DashboardSettings(), CliCommands(), namespace="default"
+    ) as found:
         yield found
 
 
@@ -294,7 +296,7 @@ class Visit:
 
 
 @asynccontextmanager
-async def visit(of: Running) -> AsyncIterator[Visit]:
+async def visit(of: RunningDashboard) -> AsyncIterator[Visit]:
     """Opens the one-time link."""
     base = f"http://127.0.0.1:{of.port}"
     jar = CookieJar(unsafe=True, treat_as_secure_origin=[base])

@@ -8,20 +8,20 @@ from aiohttp import ClientSession, CookieJar
 from tests.dashboard.scene import Scene, Visit, dashboard, model_set, scene, visit
 
 from kohort.dashboard import server
-from kohort.dashboard.running import Running
+from kohort.dashboard.running import RunningDashboard
 
 
 @pytest.fixture
-async def running() -> AsyncIterator[Running]:
+async def running() -> AsyncIterator[RunningDashboard]:
     async with scene(nodes=2) as found, dashboard(found) as made:
         yield made
 
 
-def base_of(running: Running) -> str:
+def base_of(running: RunningDashboard) -> str:
     return f"http://127.0.0.1:{running.port}"
 
 
-async def test_a_link_works_once(running: Running) -> None:
+async def test_a_link_works_once(running: RunningDashboard) -> None:
     link = base_of(running) + running.link()
     async with (
         ClientSession(cookie_jar=CookieJar(unsafe=True)) as first,
@@ -36,7 +36,7 @@ async def test_a_link_works_once(running: Running) -> None:
     assert base_of(running) + running.link() != link
 
 
-async def test_nothing_is_shown_without_a_session(running: Running) -> None:
+async def test_nothing_is_shown_without_a_session(running: RunningDashboard) -> None:
     base = base_of(running)
     async with ClientSession() as session:
         for path in ("/dashboard/", "/dashboard/live?view=/dashboard/", "/dashboard/nodes", "/dashboard/sets/a/b"):
@@ -48,7 +48,7 @@ async def test_nothing_is_shown_without_a_session(running: Running) -> None:
             assert answer.status == 403
 
 
-async def test_another_host_name_is_refused(running: Running) -> None:
+async def test_another_host_name_is_refused(running: RunningDashboard) -> None:
     """A page of another site whose name resolves to this machine must not read anything."""
     async with visit(running) as user:
         headers = {"Host": f"evil.example.com:{running.port}"}
@@ -58,7 +58,7 @@ async def test_another_host_name_is_refused(running: Running) -> None:
             assert answer.status == 200
 
 
-async def test_headers_forbid_what_pages_do_not_need(running: Running) -> None:
+async def test_headers_forbid_what_pages_do_not_need(running: RunningDashboard) -> None:
     async with visit(running) as user:
         for path in ("/dashboard/", "/dashboard/static/style.css", "/dashboard/nowhere"):
             async with user.session.get(user.base + path) as answer:
@@ -80,7 +80,7 @@ async def csrf_of(user: Visit) -> str:
     return found[1]
 
 
-async def test_a_write_needs_the_token_of_the_session(running: Running) -> None:
+async def test_a_write_needs_the_token_of_the_session(running: RunningDashboard) -> None:
     async with visit(running) as user:
         token = await csrf_of(user)
         address = user.base + "/dashboard/logout"
@@ -110,7 +110,7 @@ async def test_too_many_requests_are_refused(monkeypatch: pytest.MonkeyPatch) ->
         assert statuses[-1] == 429
 
 
-async def test_guessing_links_is_slow(running: Running) -> None:
+async def test_guessing_links_is_slow(running: RunningDashboard) -> None:
     async with ClientSession() as session:
         statuses = []
         for number in range(server.LOGINS_AT_ONCE + 5):

@@ -9,8 +9,8 @@ from tests.dashboard.scene import STEPS, Scene, Visit, dashboard, model_set, sce
 from kohort.cli.actions.output_formats import captured
 from kohort.cli.actions.resize import TemplateEditOptions, resize_template
 from kohort.dashboard.action_page import read_request
-from kohort.dashboard.server import Settings
-from kohort.dashboard.view import BadRequest
+from kohort.dashboard.server import DashboardSettings
+from kohort.dashboard.view import BadParameter
 from kohort.inspection.template_resize import AmountRequest
 from kohort.kube.client import PatchType
 from kohort.kube.resources import ANALYSIS_RUNS, EVENTS, LEADER_WORKER_SETS, PODS, RELEASE_ANALYSES, ROLLOUTS
@@ -22,7 +22,11 @@ LLM = "/dashboard/sets/default/llm"
 
 @pytest.fixture
 async def place() -> AsyncIterator[tuple[Scene, Visit]]:
-    async with scene(nodes=8) as found, dashboard(found, Settings(allow_actions=True)) as made, visit(made) as user:
+    async with (
+        scene(nodes=8) as found,
+        dashboard(found, DashboardSettings(allow_actions=True)) as made,
+        visit(made) as user,
+    ):
         await found.create(model_set("llm", image="model:1"))
         await found.ready("llm")
         yield found, user
@@ -367,6 +371,6 @@ async def test_a_resize_that_stopped_is_tried_again(place: tuple[Scene, Visit]) 
     ],
 )
 def test_wrong_requests_are_named(verb: str, given: dict[str, str], text: str) -> None:
-    with pytest.raises(BadRequest) as problem:
+    with pytest.raises(BadParameter) as problem:
         read_request(verb, "default", "llm", given)
     assert str(problem.value).startswith(text)

@@ -18,8 +18,8 @@ from kohort.dashboard import server, sessions
 from kohort.dashboard.access import Caller, User, equal_secrets
 from kohort.dashboard.commands import Planned
 from kohort.dashboard.log_stream import MOST_CHARACTERS, MOST_WAITING, merged_lines
-from kohort.dashboard.running import Running, running
-from kohort.dashboard.server import Settings
+from kohort.dashboard.running import RunningDashboard, running
+from kohort.dashboard.server import DashboardSettings
 from kohort.dashboard.sessions import COOKIE, Sessions
 from kohort.inspection.rollout_plan import RolloutForecast
 from kohort.kube.client import Client
@@ -31,14 +31,14 @@ LLM = "/dashboard/sets/default/llm"
 
 
 @pytest.fixture
-async def place() -> AsyncIterator[tuple[Scene, Running]]:
-    async with scene(nodes=2) as found, dashboard(found, Settings(allow_actions=True)) as made:
+async def place() -> AsyncIterator[tuple[Scene, RunningDashboard]]:
+    async with scene(nodes=2) as found, dashboard(found, DashboardSettings(allow_actions=True)) as made:
         await found.create(model_set("llm", gpus=0))
         await found.ready("llm")
         yield found, made
 
 
-async def raw(running: Running, text: str) -> bytes:
+async def raw(running: RunningDashboard, text: str) -> bytes:
     """What the server answers to these very bytes, until it closes the connection or half a second has passed."""
     reader_, writer = await asyncio.open_connection("127.0.0.1", running.port)
     try:
@@ -53,7 +53,7 @@ async def raw(running: Running, text: str) -> bytes:
 # Sessions
 
 
-async def test_a_session_that_an_attacker_chose_is_not_taken(place: tuple[Scene, Running]) -> None:
+async def test_a_session_that_an_attacker_chose_is_not_taken(place: tuple[Scene, RunningDashboard]) -> None:
     _, running = place
     base = f"http://127.0.0.1:{running.port}"
     async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
@@ -65,7 +65,7 @@ async def test_a_session_that_an_attacker_chose_is_not_taken(place: tuple[Scene,
             assert answer.status == 401
 
 
-async def test_a_link_that_is_opened_twice_at_once_opens_one_session(place: tuple[Scene, Running]) -> None:
+async def test_a_link_that_is_opened_twice_at_once_opens_one_session(place: tuple[Scene, RunningDashboard]) -> None:
     _, running = place
     link = f"http://127.0.0.1:{running.port}{running.link()}"
     async with ClientSession() as browser:
@@ -99,7 +99,7 @@ def test_secrets_of_any_bytes_are_compared(given: str) -> None:
     "header",
     [f"Cookie: {COOKIE}=\xff\xfe", "X-CSRF-Token: \xff", "Authorization: Bearer \xff", "X-Kohort-Proxy-Secret: \xff"],
 )
-async def test_headers_of_any_bytes_are_no_fault(place: tuple[Scene, Running], header: str) -> None:
+async def test_headers_of_any_bytes_are_no_fault(place: tuple[Scene, RunningDashboard], header: str) -> None:
     _, running = place
     host = f"Host: 127.0.0.1:{running.port}"
     answer = await raw(running, f"GET {LLM} HTTP/1.1\r\n{host}\r\nAccept: application/json\r\n{header}\r\n\r\n")
@@ -124,7 +124,7 @@ async def test_a_token_of_any_bytes_is_refused() -> None:
         "Transfer-Encoding : chunked",
     ],
 )
-async def test_a_request_with_two_lengths_is_refused(place: tuple[Scene, Running], head: str) -> None:
+async def test_a_request_with_two_lengths_is_refused(place: tuple[Scene, RunningDashboard], head: str) -> None:
     """A proxy in front could see another end of the request, and pass on the rest as that of another user."""
     _, running = place
     first = f"POST /dashboard/login HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n0\r\n\r\n"
@@ -143,7 +143,7 @@ async def test_a_request_with_two_lengths_is_refused(place: tuple[Scene, Running
         "/dashboard/static//etc/passwd",
     ],
 )
-async def test_only_files_that_are_served_are_read(place: tuple[Scene, Running], path: str) -> None:
+async def test_only_files_that_are_served_are_read(place: tuple[Scene, RunningDashboard], path: str) -> None:
     _, running = place
     answer = await raw(running, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n")
     assert answer.split(b" ", 2)[1] in (b"400", b"401", b"404"), answer
@@ -153,14 +153,14 @@ async def test_only_files_that_are_served_are_read(place: tuple[Scene, Running],
 @pytest.mark.parametrize(
     "path", ["//evil.example.com/dashboard/", "/dashboard//evil.example.com", "/\\evil.example.com", "/dashboard"]
 )
-async def test_nobody_is_led_to_another_site(place: tuple[Scene, Running], path: str) -> None:
+async def test_nobody_is_led_to_another_site(place: tuple[Scene, RunningDashboard], path: str) -> None:
     _, running = place
     answer = await raw(running, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
     found = re.search(rb"(?i)\r\nlocation: ([^\r]*)", answer)
     assert found is None or found[1] in (b"/dashboard/", b"/dashboard/login"), answer
 
 
-async def test_no_answer_is_split(place: tuple[Scene, Running]) -> None:
+async def test_no_answer_is_split(place: tuple[Scene, RunningDashboard]) -> None:
     _, running = place
     async with visit(running) as user:
         cookie = "; ".join(f"{one.key}={one.value}" for one in user.session.cookie_jar)
@@ -174,7 +174,7 @@ async def test_no_answer_is_split(place: tuple[Scene, Running]) -> None:
             assert b"\r\nset-cookie" not in head.lower() and head.split(b" ", 2)[1] in (b"400", b"404"), head
 
 
-async def test_every_answer_forbids_frames_and_scripts(place: tuple[Scene, Running]) -> None:
+async def test_every_answer_forbids_frames_and_scripts(place: tuple[Scene, RunningDashboard]) -> None:
     _, running = place
     async with visit(running) as user:
         for path, headers in (
@@ -199,7 +199,11 @@ async def test_every_answer_forbids_frames_and_scripts(place: tuple[Scene, Runni
 
 async def test_no_text_of_an_object_becomes_html() -> None:
     """Names of images, labels, annotations, events, metrics of analyses, causes of changes."""
-    async with scene(nodes=4) as found, dashboard(found, Settings(allow_actions=True)) as made, visit(made) as user:
+    async with (
+        scene(nodes=4) as found,
+        dashboard(found, DashboardSettings(allow_actions=True)) as made,
+        visit(made) as user,
+    ):
         for number, text in enumerate(PAYLOADS):
             await found.create(
                 model_set(f"llm-{number}", image=f"registry.example.com/{text}", gpus=0, waiting=text)
@@ -400,11 +404,13 @@ async def status_of(user: Visit, path: str) -> int:
         return answer.status
 
 
-async def test_plans_have_a_limit_of_their_own(monkeypatch: pytest.MonkeyPatch, place: tuple[Scene, Running]) -> None:
+async def test_plans_have_a_limit_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, place: tuple[Scene, RunningDashboard]
+) -> None:
     found, _ = place
     monkeypatch.setattr(server, "PLANS_PER_SECOND", 0.001)
     monkeypatch.setattr(server, "PLANS_AT_ONCE", 2)
-    async with dashboard(found, Settings(allow_actions=True)) as made, visit(made) as user:
+    async with dashboard(found, DashboardSettings(allow_actions=True)) as made, visit(made) as user:
         seen = [await status_of(user, f"{LLM}/actions/restart") for _ in range(4)]
         assert seen == [200, 200, 429, 429]
         assert await status_of(user, LLM) == 200
@@ -427,13 +433,13 @@ class CountedPlans(CliCommands):
             self.now -= 1
 
 
-async def test_plans_of_one_user_are_made_one_after_the_other(place: tuple[Scene, Running]) -> None:
+async def test_plans_of_one_user_are_made_one_after_the_other(place: tuple[Scene, RunningDashboard]) -> None:
     """Each holds a copy of the cluster: at once they cost the memory of all users."""
     found, _ = place
     commands = CountedPlans()
     client = Client(found.cluster.transport())
     async with (
-        running(client, ("127.0.0.1", 0), Settings(), commands, namespace="default") as made,
+        running(client, ("127.0.0.1", 0), DashboardSettings(), commands, namespace="default") as made,
         visit(made) as user,
     ):
         manifest = (await user.json("/dashboard/what-if?set=default/llm"))["manifest"]
@@ -450,7 +456,7 @@ async def test_plans_of_one_user_are_made_one_after_the_other(place: tuple[Scene
 
 
 @pytest.mark.parametrize("part", ["/actions/restart", "/%61ctions/restart", "/actions/scale?replicas=9"])
-async def test_a_preview_is_not_made_again_with_every_change(place: tuple[Scene, Running], part: str) -> None:
+async def test_a_preview_is_not_made_again_with_every_change(place: tuple[Scene, RunningDashboard], part: str) -> None:
     """It costs a plan, which the limit of plans would not see."""
     _, made = place
     async with visit(made) as user:
@@ -475,7 +481,7 @@ HEAD = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata
     ],
 )
 async def test_manifests_that_cost_too_much_are_refused(
-    place: tuple[Scene, Running], manifest: str, reason: str
+    place: tuple[Scene, RunningDashboard], manifest: str, reason: str
 ) -> None:
     found, running = place
     async with visit(running) as user:
@@ -491,7 +497,7 @@ async def test_manifests_that_cost_too_much_are_refused(
         assert (found.cluster.find(LEADER_WORKER_SETS, "llm", "default") or {})["spec"]["replicas"] == 2
 
 
-async def test_the_preview_of_a_huge_scale_is_quick(place: tuple[Scene, Running]) -> None:
+async def test_the_preview_of_a_huge_scale_is_quick(place: tuple[Scene, RunningDashboard]) -> None:
     found, running = place
     async with visit(running) as user:
         page = await user.json(f"{LLM}/actions/scale?replicas=50000")

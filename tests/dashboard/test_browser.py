@@ -11,9 +11,9 @@ from tests.dashboard.test_html import PAYLOADS
 from tests.machine_load import within
 
 from kohort.cli.actions.dashboard_commands import CliCommands
-from kohort.dashboard.running import Running
+from kohort.dashboard.running import RunningDashboard
 from kohort.dashboard.running import running as running_dashboard
-from kohort.dashboard.server import Settings
+from kohort.dashboard.server import DashboardSettings
 from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS
 from kohort.kube.transport import Connection
 
@@ -105,10 +105,10 @@ async def fill(of: Scene) -> None:
 
 
 @asynccontextmanager
-async def filled() -> AsyncIterator[tuple[Scene, Running]]:
+async def filled() -> AsyncIterator[tuple[Scene, RunningDashboard]]:
     async with scene(nodes=16) as found:
         await fill(found)
-        async with dashboard(found, Settings(allow_actions=True)) as made:
+        async with dashboard(found, DashboardSettings(allow_actions=True)) as made:
             yield found, made
 
 
@@ -168,7 +168,7 @@ async def test_errors_and_logins_are_accessible_and_fit() -> None:
         async with (
             found.cluster.listening() as address,
             running_dashboard(
-                *(client, ("127.0.0.1", 0), Settings(), CliCommands()),
+                *(client, ("127.0.0.1", 0), DashboardSettings(), CliCommands()),
                 tokens_of=Connection(address.server, ca=address.authority.encode()),
             ) as with_tokens,
             window(with_tokens) as browser,

@@ -9,7 +9,7 @@ import pytest
 from tests.dashboard.browser import Window, needs_browser, window
 from tests.dashboard.scene import STEPS, Scene, dashboard, model_set, scene
 
-from kohort.dashboard.server import Settings
+from kohort.dashboard.server import DashboardSettings
 from kohort.kube.resources import EVENTS, LEADER_WORKER_SETS, PODS, ROLLOUTS
 from kohort.objects.json_types import JsonObject
 
@@ -77,7 +77,7 @@ class Two(NamedTuple):
 
 @asynccontextmanager
 async def two(**strategy: str | int) -> AsyncIterator[Two]:
-    async with scene(nodes=8) as found, dashboard(found, Settings(allow_actions=True)) as running:
+    async with scene(nodes=8) as found, dashboard(found, DashboardSettings(allow_actions=True)) as running:
         llm = model_set("llm", image="model:1", gpus=1)
         await found.create(llm.but("spec.rolloutStrategy", strategy) if strategy else llm)
         await found.ready("llm")

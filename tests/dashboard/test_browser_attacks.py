@@ -10,7 +10,7 @@ from tests.dashboard.hostile_cluster import ATTACK, HostileTransport, planted
 from tests.dashboard.scene import Scene, dashboard, scene
 from tests.dashboard.test_browser import VIEWS, fill
 
-from kohort.dashboard.server import Settings
+from kohort.dashboard.server import DashboardSettings
 from kohort.groups.failure_evidence import KEY, ContainerFailure, GroupFailure, PodFailure, encoded
 from kohort.groups.failure_recorder import config_map_name
 from kohort.kube.client import Client
@@ -76,7 +76,10 @@ async def test_no_field_of_any_object_brings_a_script_or_an_element() -> None:
         await fill(found)
         await keep_failure(found)
         client = Client(HostileTransport(found.cluster.transport()), field_manager="test", user_agent="test")
-        async with dashboard(found, Settings(allow_actions=True), client) as running, window(running) as browser:
+        async with (
+            dashboard(found, DashboardSettings(allow_actions=True), client) as running,
+            window(running) as browser,
+        ):
             await browser.page.add_init_script("window.alert = () => { window.broken = true; }")
             shown = ""
             for path in addresses():

@@ -16,7 +16,7 @@ from tests.dashboard.test_token_access import READ, ROLE_BINDINGS, ROLES, reader
 from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard.access import CertificateUsers
 from kohort.dashboard.running import running
-from kohort.dashboard.server import Settings
+from kohort.dashboard.server import DashboardSettings
 from kohort.dashboard.tls_listener import TlsFiles, TlsListener, authority_in_file, cluster_client_authority
 from kohort.kube.certificate_issuing import Authority, new_authority
 from kohort.kube.client import Client
@@ -93,7 +93,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
         async with running(
             client,
             ("127.0.0.1", 0),
-            Settings(allow_actions=True),
+            DashboardSettings(allow_actions=True),
             CliCommands(),
             tokens_of=connection,
             certificates=CertificateUsers(transport, tls.is_current),

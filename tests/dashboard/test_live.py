@@ -10,13 +10,13 @@ from tests.dashboard.scene import Visit, dashboard, model_set, scene, visit
 from kohort.dashboard.fleet import FleetFilter
 from kohort.dashboard.html import tag
 from kohort.dashboard.live import SentSections
-from kohort.dashboard.view import Part, Section, View
+from kohort.dashboard.view import Section, SectionPart, View
 from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.objects.json_types import Json
 
 
 def view(*rows: str, head: str = "head") -> View:
-    parts = tuple(Part(one[0], tag("tr", one, id=one[0])) for one in rows)
+    parts = tuple(SectionPart(one[0], tag("tr", one, id=one[0])) for one in rows)
     top = Section("top", tag("p", head, id="top"))
     table = Section(
         "rows", tag("table", *(one.html for one in parts), id="rows"), parts, ",".join(one.id for one in parts)

@@ -15,7 +15,7 @@ from tests.dashboard.test_token_access import READ, ROLE_BINDINGS, ROLES
 from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard.access import ProxyUsers
 from kohort.dashboard.running import running
-from kohort.dashboard.server import Settings
+from kohort.dashboard.server import DashboardSettings
 from kohort.kube.client import Client
 from kohort.kube.credentials import Credentials, Static
 from kohort.kube.resources import LEADER_WORKER_SETS
@@ -42,7 +42,7 @@ async def base() -> AsyncIterator[str]:
         connection = Connection(address.server, ca=address.authority.encode())
         transport = HttpsTransport(connection, Credentials(Static(bearer=address.token)))
         client, proxy = Client(transport), ProxyUsers(transport, WORD)
-        settings = Settings(allow_actions=True)
+        settings = DashboardSettings(allow_actions=True)
         async with running(client, ("127.0.0.1", 0), settings, CliCommands(), proxy=proxy) as made:
             yield f"http://127.0.0.1:{made.port}"
             assert found.cluster.find(LEADER_WORKER_SETS, SECRET, "west") is not None

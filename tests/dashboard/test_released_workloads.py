@@ -9,7 +9,7 @@ from tests.dashboard.isolation import SECRET
 from tests.dashboard.scene import SIMULATED, STEPS, Scene, Visit, dashboard, model_set, rollout_of, scene, visit
 from tests.dashboard.test_token_access import READ, logged_in, place_of, reader
 
-from kohort.dashboard.server import Settings
+from kohort.dashboard.server import DashboardSettings
 from kohort.kube.resources import DEPLOYMENTS, EVENTS, NODES, PODS, ROLLOUTS, STATEFUL_SETS, Resource
 from kohort.objects.json_types import Json, JsonObject
 
@@ -18,7 +18,11 @@ WEB = "/dashboard/deployments/default/web"
 
 @pytest.fixture
 async def place() -> AsyncIterator[tuple[Scene, Visit]]:
-    async with scene(nodes=4) as found, dashboard(found, Settings(allow_actions=True)) as made, visit(made) as user:
+    async with (
+        scene(nodes=4) as found,
+        dashboard(found, DashboardSettings(allow_actions=True)) as made,
+        visit(made) as user,
+    ):
         yield found, user
 
 

@@ -12,7 +12,7 @@ from tests.dashboard.scene import Scene, Visit, dashboard, visit
 
 from kohort.dashboard import server
 from kohort.dashboard.log_stream import MOST_CHARACTERS, MOST_WAITING_CHARACTERS, LogLine, WaitingLines
-from kohort.dashboard.running import Running
+from kohort.dashboard.running import RunningDashboard
 from kohort.dashboard.sessions import COOKIE
 from kohort.groups.crd import definition
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEADER_WORKER_SETS, PODS
@@ -27,7 +27,7 @@ EVENT_BYTES = 300_000
 
 
 @asynccontextmanager
-async def place() -> AsyncIterator[tuple[Scene, Running, Visit]]:
+async def place() -> AsyncIterator[tuple[Scene, RunningDashboard, Visit]]:
     """A large set in a cluster without controllers: its pods are only shown."""
     async with Cluster() as cluster:
         of = Scene(cluster)

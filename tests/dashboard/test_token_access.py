@@ -15,8 +15,8 @@ from tests.dashboard.scene import Scene, Visit, model_set, scene
 from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard import access
 from kohort.dashboard.access import TokenReviewer
-from kohort.dashboard.running import Running, running
-from kohort.dashboard.server import Settings
+from kohort.dashboard.running import RunningDashboard, running
+from kohort.dashboard.server import DashboardSettings
 from kohort.install.install_kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from kohort.kube.client import Client
 from kohort.kube.credentials import Credentials, Static
@@ -38,7 +38,7 @@ READ: list[JsonObject] = [
 
 class Place(NamedTuple):
     scene: Scene
-    running: Running
+    running: RunningDashboard
     token: str
     """Of a user who may read the namespace `east`, and nothing else."""
 
@@ -67,7 +67,7 @@ async def place_of(rules: list[JsonObject] = READ) -> AsyncIterator[Place]:
         connection = Connection(address.server, ca=address.authority.encode())
         client = Client(HttpsTransport(connection, Credentials(Static(bearer=address.token))))
         async with running(
-            client, ("127.0.0.1", 0), Settings(allow_actions=True), CliCommands(), tokens_of=connection
+            client, ("127.0.0.1", 0), DashboardSettings(allow_actions=True), CliCommands(), tokens_of=connection
         ) as made:
             yield Place(found, made, token)
         await client.close()

@@ -13,7 +13,7 @@ from kohort.cli.actions.drain import plan_drain
 from kohort.cli.actions.output_formats import captured
 from kohort.dashboard.nodes_page import NodesPage, PodRequests, nodes_page
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.inspection.forecast import Step
+from kohort.inspection.forecast import ForecastStep
 from kohort.inspection.roll_cost import accelerators_of, ready_groups, roll_cost
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.resources import LEADER_WORKER_SETS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
@@ -199,6 +199,6 @@ def test_costs_follow_the_groups_that_run() -> None:
     template = {"spec": {"containers": [{"name": "a", "resources": {"limits": {GPU: "4"}}}]}}
     group_set = lws("llm").size(2).but("spec.leaderWorkerTemplate.workerTemplate", template).as_view(LeaderWorkerSet)
     assert accelerators_of(group_set) == 8
-    steps = [Step(1, 2, recreated=(1,)), Step(0, 2, recreated=(0,)), Step(0, 2)]
+    steps = [ForecastStep(1, 2, recreated=(1,)), ForecastStep(0, 2, recreated=(0,)), ForecastStep(0, 2)]
     assert roll_cost(steps, Snapshot(group_set), group_set) is None
     assert ready_groups(Snapshot(group_set)) == []

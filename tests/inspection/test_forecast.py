@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.builders import lws
 from tests.inspection.scenes import group_set, leader_set, revision, scene
 
-from kohort.inspection.forecast import Change, Forecast, differences, forecast, forecast_lines, three_way
+from kohort.inspection.forecast import Forecast, SetChange, differences, forecast, forecast_lines, three_way
 from kohort.inspection.peak_demand import group_requests
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.rollout_types import Rollout
@@ -150,13 +150,17 @@ def test_a_roll_under_way_goes_on_from_where_it_is() -> None:
     ("before", "after", "changes"),
     [
         ({"a": 1}, {"a": 1}, []),
-        ({"a": 1}, {"a": 2}, [Change(".a", 1, 2)]),
-        ({}, {"a": {"b": 1}}, [Change(".a", None, {"b": 1})]),
-        ({"c": [{"name": "x", "image": "1"}]}, {"c": [{"name": "x", "image": "2"}]}, [Change(".c[x].image", "1", "2")]),
-        ({"c": [1, 2]}, {"c": [1]}, [Change(".c[1]", 2, None)]),
+        ({"a": 1}, {"a": 2}, [SetChange(".a", 1, 2)]),
+        ({}, {"a": {"b": 1}}, [SetChange(".a", None, {"b": 1})]),
+        (
+            {"c": [{"name": "x", "image": "1"}]},
+            {"c": [{"name": "x", "image": "2"}]},
+            [SetChange(".c[x].image", "1", "2")],
+        ),
+        ({"c": [1, 2]}, {"c": [1]}, [SetChange(".c[1]", 2, None)]),
     ],
 )
-def test_differences(before: JsonObject, after: JsonObject, changes: list[Change]) -> None:
+def test_differences(before: JsonObject, after: JsonObject, changes: list[SetChange]) -> None:
     assert differences(before, after) == changes
 
 

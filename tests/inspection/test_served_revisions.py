@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.inspection.served_revisions import Served, Version, judged, key_to_return_to
+from kohort.inspection.served_revisions import ServedRevision, Version, judged, key_to_return_to
 
 T1, T2, T3 = "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z", "2026-01-01T00:00:03Z"
 
@@ -50,6 +50,6 @@ def test_undo_never_goes_to_the_present_one_nor_to_one_that_is_known_never_to_ha
     target = key_to_return_to(versions, wanted, stable)
     assert target != wanted
     if target:
-        assert judged(versions, wanted, stable)[target] in (Served.YES, Served.ASSUMED)
+        assert judged(versions, wanted, stable)[target] in (ServedRevision.YES, ServedRevision.ASSUMED)
     if stable and stable != wanted:
         assert target == stable

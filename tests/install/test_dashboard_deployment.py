@@ -9,7 +9,7 @@ from tests.install.test_chart import CHART, Rendering, _key
 from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.cli.main import main
 from kohort.dashboard.running import running
-from kohort.dashboard.server import Settings
+from kohort.dashboard.server import DashboardSettings
 from kohort.install import dashboard_deployment
 from kohort.install.install_kinds import resource_of
 from kohort.install.manifests import manifests
@@ -40,7 +40,7 @@ async def test_its_rights_are_enough_and_do_not_write(namespaces: tuple[str, ...
         client = Client(HttpsTransport(connection, Credentials(Static(bearer=answer["status"]["token"]))))
         with pytest.raises(Forbidden):
             await client.patch(LEADER_WORKER_SETS, "llm", "east", {"spec": {"replicas": 5}})
-        settings = Settings(allow_actions=True)
+        settings = DashboardSettings(allow_actions=True)
         async with running(
             client, ("127.0.0.1", 0), settings, CliCommands(), namespaces=namespaces, tokens_of=connection
         ) as made:

@@ -15,7 +15,7 @@ from tests.kubernetes.test_groups import PATIENCE
 
 from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard.running import running
-from kohort.dashboard.server import Settings
+from kohort.dashboard.server import DashboardSettings
 from kohort.install.options import Options
 from kohort.kube.client import Client
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, SERVICE_ACCOUNTS
@@ -66,7 +66,7 @@ async def test_a_user_of_one_namespace_sees_nothing_of_another(
             async with running(
                 client,
                 ("127.0.0.1", 0),
-                Settings(allow_actions=True),
+                DashboardSettings(allow_actions=True),
                 CliCommands(),
                 tokens_of=transport.connection,
             ) as made:

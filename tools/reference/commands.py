@@ -14,10 +14,10 @@ from kohort.cli.main import COMMANDS, main
 from kohort.inspection.analyses import AnalysisRow, MetricRow
 from kohort.inspection.capacity_forecast import Room
 from kohort.inspection.cause import CauseKind
-from kohort.inspection.forecast import Change, Forecast, Step
-from kohort.inspection.history import Entry
+from kohort.inspection.forecast import Forecast, ForecastStep, SetChange
+from kohort.inspection.history import HistoryEntry
 from kohort.inspection.pod_resources import PodAmounts, PodResources
-from kohort.inspection.progress import Progress
+from kohort.inspection.progress import WorkloadProgress
 from kohort.inspection.release import Release
 from kohort.inspection.resize_forecast import GroupResizeForecast, ResizeForecast, RoomShortage
 from kohort.inspection.resize_progress import ResizeCounts, ResizeProgress
@@ -36,18 +36,18 @@ OUTPUTS: Final = (
     ("kohort get: desired, allocated and actual", PodAmounts),
     ("kohort get deployment/NAME, statefulset/NAME", WorkloadTree),
     ("release, in get, list and status", Release),
-    ("kohort status", Progress),
+    ("kohort status", WorkloadProgress),
     ("kohort status: resize", ResizeProgress),
     ("kohort status: groups of resize", ResizeCounts),
     ("kohort resize", ResizeResult),
     ("kohort list (a list)", Line),
-    ("kohort history (a list)", Entry),
+    ("kohort history (a list)", HistoryEntry),
     ("kohort releases (a list)", ReleaseRecord),
     ("kohort analysis (a list)", AnalysisRow),
     ("kohort analysis: each of metrics", MetricRow),
     ("kohort plan: for each LeaderWorkerSet", Forecast),
-    ("kohort plan: each of changes", Change),
-    ("kohort plan: each of steps", Step),
+    ("kohort plan: each of changes", SetChange),
+    ("kohort plan: each of steps", ForecastStep),
     ("kohort plan: room", Room),
     ("kohort plan: resources", ResizeForecast),
     ("kohort plan: each of the groups of resources", GroupResizeForecast),

@@ -2,13 +2,13 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.connection import CommandTarget, cluster_options, execute, workload_argument
 
 
 @click.command("abort")
 @workload_argument()
 @cluster_options
-def command(name: str, target: Target) -> None:
+def command(name: str, target: CommandTarget) -> None:
     """Abort a roll or a release in progress, and return to the revision that was served before it."""
     from kohort.cli.actions import edit
 

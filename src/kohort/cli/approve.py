@@ -2,7 +2,7 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.connection import CommandTarget, cluster_options, execute, workload_argument
 from kohort.cli.option_types import WholeNumber
 
 
@@ -13,7 +13,7 @@ from kohort.cli.option_types import WholeNumber
 @click.option("--override", is_flag=True, help="Go on with the current step in spite of its analysis.")
 @click.option("--reason", default="", metavar="TEXT", help="With --override: why. Kept with the analysis of the step.")
 @cluster_options
-def command(name: str, step: int | None, full: bool, override: bool, reason: str, target: Target) -> None:
+def command(name: str, step: int | None, full: bool, override: bool, reason: str, target: CommandTarget) -> None:
     """Continue a release whose step waits, or go to another step of it."""
     from kohort.cli.actions import analysis, edit
 

@@ -4,7 +4,7 @@ in the middle of a line."""
 import asyncio
 from typing import Final
 
-from kohort.cli.connection import Target
+from kohort.cli.connection import CommandTarget
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.kubeconfig import KubeconfigError, contexts, load
@@ -15,7 +15,7 @@ PATIENCE: Final = 2.0
 """Seconds; longer, and the person types it."""
 
 
-def of(what: str, target: Target) -> list[str]:
+def of(what: str, target: CommandTarget) -> list[str]:
     """Names of the `sets`, the `namespaces` or the `contexts` that there are."""
     try:
         return contexts(target.kubeconfig) if what == "contexts" else asyncio.run(_names(what, target))
@@ -23,7 +23,7 @@ def of(what: str, target: Target) -> list[str]:
         return []
 
 
-async def _names(what: str, target: Target) -> list[str]:
+async def _names(what: str, target: CommandTarget) -> list[str]:
     transport = load(target.kubeconfig, context=target.context)
     client = Client(transport, field_manager="kohort-cli", user_agent="kohort-cli")
     resource, place = NAMESPACES, ""

@@ -36,7 +36,7 @@ class Refusal(Exception):
     """A command cannot be carried out; the message has the reason and what to do."""
 
 
-class Target(NamedTuple):
+class CommandTarget(NamedTuple):
     """Which cluster, and which namespace of it."""
 
     kubeconfig: str | None
@@ -48,7 +48,7 @@ class Target(NamedTuple):
 
 Action = Callable[["Client", str], Awaitable[int]]
 """Gets a client and the namespace; returns the exit code."""
-Runner = Callable[[Target, Action], int]
+Runner = Callable[[CommandTarget, Action], int]
 
 
 def which_server(function: Callable[..., R]) -> Callable[..., R]:
@@ -85,7 +85,7 @@ def cluster_options(function: Callable[..., R]) -> Callable[..., R]:
     @which_cluster
     @wraps(function)
     def wrapped(kubeconfig: str | None, context: str | None, namespace: str | None, **options: str | None) -> R:
-        return function(target=Target(kubeconfig, context or "", namespace or ""), **options)
+        return function(target=CommandTarget(kubeconfig, context or "", namespace or ""), **options)
 
     return wrapped
 
@@ -108,7 +108,7 @@ def suggested(what: str) -> Callable[[click.Context, click.Parameter, str], list
 
         before = context.parent.params if context.parent else {}
         given = {name: context.params.get(name) or before.get(name) for name in ("kubeconfig", "context", "namespace")}
-        target = Target(given["kubeconfig"], given["context"] or "", given["namespace"] or "")
+        target = CommandTarget(given["kubeconfig"], given["context"] or "", given["namespace"] or "")
         return [one for one in completion_candidates.of(what, target) if one.startswith(begun)]
 
     return suggest
@@ -178,13 +178,13 @@ def _selector(context: click.Context, parameter: click.Parameter, value: str) ->
     return value
 
 
-def execute(target: Target, action: Action) -> None:
+def execute(target: CommandTarget, action: Action) -> None:
     """Run an action and end the process with its exit code. Tests pass an `obj` that runs it instead."""
     runner: Runner | None = click.get_current_context().find_root().obj
     sys.exit((runner or _run)(target, action))
 
 
-def _run(target: Target, action: Action) -> int:
+def _run(target: CommandTarget, action: Action) -> int:
     import asyncio
 
     try:
@@ -193,7 +193,7 @@ def _run(target: Target, action: Action) -> int:
         return 130
 
 
-async def _connected(target: Target, action: Action) -> int:
+async def _connected(target: CommandTarget, action: Action) -> int:
     from kohort.kube.client import Client
     from kohort.kube.kubeconfig import BrokenKubeconfig, KubeconfigError, load
 

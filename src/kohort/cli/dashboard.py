@@ -4,7 +4,7 @@ import os
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute
+from kohort.cli.connection import CommandTarget, cluster_options, execute
 from kohort.cli.option_types import WholeNumber, listed
 
 
@@ -59,7 +59,7 @@ def command(
     allowed_hosts: tuple[str, ...],
     namespaces: str,
     allow_actions: bool,
-    target: Target,
+    target: CommandTarget,
 ) -> None:
     """Show sets in a browser: state, groups, releases and causes, live.
 

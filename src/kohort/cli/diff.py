@@ -2,7 +2,7 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.connection import CommandTarget, cluster_options, execute, workload_argument
 from kohort.cli.option_types import WholeNumber
 
 
@@ -12,7 +12,7 @@ from kohort.cli.option_types import WholeNumber
 @click.argument("new", type=WholeNumber(1), required=False)
 @click.option("--exit-code", is_flag=True, help="Exit code 4 if they differ.")
 @cluster_options
-def command(name: str, old: int | None, new: int | None, exit_code: bool, target: Target) -> None:
+def command(name: str, old: int | None, new: int | None, exit_code: bool, target: CommandTarget) -> None:
     """Show how two revisions differ: the last two, one and the current one, or any two."""
     from kohort.cli.actions import show
 

@@ -2,7 +2,14 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, output_option, selector_option, workload_argument
+from kohort.cli.connection import (
+    CommandTarget,
+    cluster_options,
+    execute,
+    output_option,
+    selector_option,
+    workload_argument,
+)
 
 
 @click.command("get")
@@ -12,7 +19,9 @@ from kohort.cli.connection import Target, cluster_options, execute, output_optio
 @click.option("-w", "--watch", is_flag=True, help="Show it again after every change.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Show the sets of all namespaces.")
 @cluster_options
-def command(name: str | None, output: str, selector: str, watch: bool, all_namespaces: bool, target: Target) -> None:
+def command(
+    name: str | None, output: str, selector: str, watch: bool, all_namespaces: bool, target: CommandTarget
+) -> None:
     """Show groups as a tree, with pods, nodes, revisions and readiness: of one set, or of all in the namespace."""
     from kohort.cli.actions import show
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kohort.cli.connection import Refusal, Target, execute
+from kohort.cli.connection import CommandTarget, Refusal, execute
 from kohort.cli.option_types import WholeNumber, listed
 from kohort.objects.json_types import Json
 
@@ -97,4 +97,4 @@ def on_cluster(kubeconfig: str | None, context: str | None, work: "Callable[[Cli
             raise Refusal(str(problem)) from problem
         return 0
 
-    execute(Target(kubeconfig, context or "", "", CLIENT), action)
+    execute(CommandTarget(kubeconfig, context or "", "", CLIENT), action)

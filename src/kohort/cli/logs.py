@@ -2,7 +2,7 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.connection import CommandTarget, cluster_options, execute, workload_argument
 from kohort.cli.option_types import WholeNumber
 
 
@@ -41,7 +41,7 @@ def command(
     tail: int | None,
     since: int | None,
     timestamps: bool,
-    target: Target,
+    target: CommandTarget,
 ) -> None:
     """Show the logs of a set's pods in order of time, each in its own colour."""
     from kohort.cli.actions import logs

@@ -2,7 +2,7 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, output_option
+from kohort.cli.connection import CommandTarget, cluster_options, execute, output_option
 from kohort.cli.manifest_files import filename_option, read_files
 
 
@@ -14,7 +14,7 @@ from kohort.cli.manifest_files import filename_option, read_files
 @output_option()
 @cluster_options
 def command(
-    filenames: tuple[str, ...], drain: str, server_side: bool, exit_code: bool, output: str, target: Target
+    filenames: tuple[str, ...], drain: str, server_side: bool, exit_code: bool, output: str, target: CommandTarget
 ) -> None:
     """Show what applying a file would do: which groups are recreated, in which order, and how much room that needs.
 

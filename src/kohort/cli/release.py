@@ -5,7 +5,7 @@ import sys
 import click
 
 from kohort.cli import option_types
-from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.connection import CommandTarget, cluster_options, execute, workload_argument
 
 
 @click.command("release")
@@ -24,7 +24,14 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
 )
 @cluster_options
 def command(
-    what: str, name: str, keep_stable: bool, delete: bool, yes: bool, dry_run: bool, timeout: float, target: Target
+    what: str,
+    name: str,
+    keep_stable: bool,
+    delete: bool,
+    yes: bool,
+    dry_run: bool,
+    timeout: float,
+    target: CommandTarget,
 ) -> None:
     """End a release and its Rollout, and keep the stable version: kohort release stop llm --keep-stable
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, output_option, set_argument
+from kohort.cli.connection import CommandTarget, cluster_options, execute, output_option, set_argument
 from kohort.cli.option_types import Seconds, WholeNumber
 
 
@@ -71,7 +71,7 @@ def command(
     wait: bool,
     timeout: float | None,
     output: str,
-    target: Target,
+    target: CommandTarget,
 ) -> None:
     """Change the CPU and memory of the groups of a set, or the number of pods in them.
 

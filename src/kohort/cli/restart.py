@@ -2,7 +2,7 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.connection import CommandTarget, cluster_options, execute, workload_argument
 from kohort.cli.option_types import WholeNumber
 
 
@@ -10,7 +10,7 @@ from kohort.cli.option_types import WholeNumber
 @workload_argument()
 @click.option("--group", type=WholeNumber(0), metavar="INDEX", help="Recreate only this group, at once.")
 @cluster_options
-def command(name: str, group: int | None, target: Target) -> None:
+def command(name: str, group: int | None, target: CommandTarget) -> None:
     """Recreate the groups of a set step by step, as its strategy allows."""
     from kohort.cli.actions import edit
 

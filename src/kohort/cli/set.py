@@ -2,7 +2,7 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.connection import CommandTarget, cluster_options, execute, workload_argument
 
 
 @click.command("set")
@@ -14,7 +14,7 @@ from kohort.cli.connection import Target, cluster_options, execute, workload_arg
 @click.option("--dry-run", is_flag=True, help="Only ask the server whether it would accept it.")
 @cluster_options
 def command(
-    what: str, name: str, images: tuple[str, ...], role: str, change_cause: str, dry_run: bool, target: Target
+    what: str, name: str, images: tuple[str, ...], role: str, change_cause: str, dry_run: bool, target: CommandTarget
 ) -> None:
     """Give containers of a workload another image: kohort set image llm main=registry.example.com/model:2
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from kohort.cli import option_types
-from kohort.cli.connection import Target, cluster_options, execute, output_option, workload_argument
+from kohort.cli.connection import CommandTarget, cluster_options, execute, output_option, workload_argument
 
 
 @click.command("status")
@@ -28,7 +28,7 @@ def command(
     timeout: float | None,
     cluster: bool,
     data_dir: Path | None,
-    target: Target,
+    target: CommandTarget,
 ) -> None:
     """Show the progress of a roll or of scaling, and what it is waiting for. Exit code 3 until it is done.
 

@@ -2,7 +2,7 @@
 
 import click
 
-from kohort.cli.connection import Target, cluster_options, execute, workload_argument
+from kohort.cli.connection import CommandTarget, cluster_options, execute, workload_argument
 from kohort.cli.option_types import WholeNumber
 
 
@@ -18,7 +18,7 @@ from kohort.cli.option_types import WholeNumber
 )
 @click.option("--dry-run", is_flag=True, help="Only ask the server whether it would accept it.")
 @cluster_options
-def command(name: str, to: int | None, dry_run: bool, target: Target) -> None:
+def command(name: str, to: int | None, dry_run: bool, target: CommandTarget) -> None:
     """Return a workload to the last revision that served; during a roll or a release, that is the stable one.
 
     Its replicas roll as after any other edit. Revisions that never became ready everywhere are skipped unless named by

@@ -19,7 +19,7 @@ from kohort.up.startup_errors import BadOption, CannotStart
 
 if TYPE_CHECKING:
     from kohort.dashboard.commands import Commands
-    from kohort.up.cluster import Options, Running
+    from kohort.up.cluster import Options, RunningCluster
 
 DEFAULT_PORT = 6443
 
@@ -221,7 +221,7 @@ def _run(options: "Options") -> None:
     run(options, _ready)
 
 
-def _ready(running: "Running") -> None:
+def _ready(running: "RunningCluster") -> None:
     if detached.is_detached():
         detached.report_ready(running.server, running.note)
     else:

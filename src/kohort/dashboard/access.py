@@ -106,7 +106,7 @@ async def make_room(known: Mapping[Name, Caller], newest: Caller, forget: Callab
             await forget(min(idle, key=lambda one: known[one].use.last))
 
 
-class Rights(Protocol):
+class ListRights(Protocol):
     async def namespaces(
         self, caller: Caller, known: Iterable[str], resource: Resource = LEADER_WORKER_SETS
     ) -> frozenset[str]:

@@ -4,16 +4,25 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from kohort.dashboard.commands import FLAGS, PARAMETERS, ActionRequest, Commands, DryRuns, Refused, Verb, Write
+from kohort.dashboard.commands import (
+    FLAGS,
+    PARAMETERS,
+    ActionRefused,
+    ActionRequest,
+    Commands,
+    DryRuns,
+    PlannedWrite,
+    Verb,
+)
 from kohort.dashboard.container_amounts import ContainerAmounts, container_amounts
 from kohort.dashboard.release_forecast import release_lines
 from kohort.dashboard.set_page import SetHead, head_of
-from kohort.dashboard.view import BadRequest
+from kohort.dashboard.view import BadParameter
 from kohort.groups import revisions
 from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet
 from kohort.inspection.forecast import forecast_lines
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import PlainWorkload
 from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.objects.counted_nouns import agreeing, counted, counted_of
@@ -79,7 +88,7 @@ class ActionPage(msgspec.Struct, frozen=True, rename="camel"):
     """Why it cannot be done; empty if it can."""
     result: str
     """What the command says at its end."""
-    writes: Sequence[Write]
+    writes: Sequence[PlannedWrite]
     forecast: Sequence[str]
     """What becomes of the groups, as `kohort plan` says it."""
     seen: str
@@ -89,7 +98,7 @@ class ActionPage(msgspec.Struct, frozen=True, rename="camel"):
 def read_request(verb: str, namespace: str, set_name: str, given: Mapping[str, str]) -> ActionRequest:
     """Raises BadRequest."""
     if verb not in {one.value for one in Verb}:
-        raise BadRequest(f"there is no action {verb!r}; there are: {', '.join(Verb)}")
+        raise BadParameter(f"there is no action {verb!r}; there are: {', '.join(Verb)}")
     found: dict[str, str] = {}
     for name in PARAMETERS.get(Verb(verb), ()):
         text = given.get(name, "").strip()
@@ -99,38 +108,38 @@ def read_request(verb: str, namespace: str, set_name: str, given: Mapping[str, s
     if found.get("role") == "all":
         del found["role"]
     if "override" in found and ("step" in found or "full" in found):
-        raise BadRequest("override: is for the current step; give it without step and full")
+        raise BadParameter("override: is for the current step; give it without step and full")
     if "reason" in found and "override" not in found:
-        raise BadRequest("reason: is for override")
+        raise BadParameter("reason: is for override")
     if "full" in found and "step" in found:
-        raise BadRequest("step, full: give one of them")
+        raise BadParameter("step, full: give one of them")
     if "policy" in found and "recreate" in found:
-        raise BadRequest("policy, recreate: give one of them; the policy keeps groups from being recreated")
+        raise BadParameter("policy, recreate: give one of them; the policy keeps groups from being recreated")
     if "pod" in found and "container" in found:
-        raise BadRequest("pod, container: give one of them")
+        raise BadParameter("pod, container: give one of them")
     return ActionRequest(Verb(verb), namespace, set_name, found)
 
 
 def _check(name: str, text: str) -> None:
     if name in _NUMBERS and (parse_index(text) is None or len(text) > 9):
-        raise BadRequest(f"{name}: {text!r} is not a number")
+        raise BadParameter(f"{name}: {text!r} is not a number")
     if name == "deadline" and not 1 <= int(text) <= LONGEST_DEADLINE:
-        raise BadRequest(f"deadline: {text} is not allowed; allowed are 1 to {LONGEST_DEADLINE} seconds")
+        raise BadParameter(f"deadline: {text} is not allowed; allowed are 1 to {LONGEST_DEADLINE} seconds")
     if name == "reason" and (len(text) > MOST_REASON or not text.isprintable()):
-        raise BadRequest(f"reason: must be one line of at most {MOST_REASON} characters")
+        raise BadParameter(f"reason: must be one line of at most {MOST_REASON} characters")
     if name in _CHOICES and text not in _CHOICES[name]:
-        raise BadRequest(f"{name}: {text!r} is not allowed; allowed are {', '.join(_CHOICES[name])}")
+        raise BadParameter(f"{name}: {text!r} is not allowed; allowed are {', '.join(_CHOICES[name])}")
     if name in _AMOUNTS:
         try:
             Quantity.parse(text)
         except ValueError:
-            raise BadRequest(
+            raise BadParameter(
                 f"{name}: {text!r} is not an amount; write 500m, 2 or 1.5, for memory 512Mi or 4Gi"
             ) from None
 
 
 async def preview(
-    commands: Commands, client: Client, subject: Snapshot | Workload, request: ActionRequest
+    commands: Commands, client: Client, subject: Snapshot | PlainWorkload, request: ActionRequest
 ) -> ActionPage:
     """Runs the action as a dry run, with the rights of the client."""
     dry = DryRuns(client.transport)
@@ -139,7 +148,7 @@ async def preview(
     lines: list[str] = []
     try:
         result = await commands.act(trial, request)
-    except Refused as problem:
+    except ActionRefused as problem:
         refused = str(problem)
     else:
         stored = [one for one in dry.answers if one.get("kind") == KIND]
@@ -166,7 +175,7 @@ async def preview(
 async def _foreseen(commands: Commands, trial: Client, snapshot: Snapshot, after: LeaderWorkerSet) -> list[str]:
     try:
         return forecast_lines((await commands.forecast(trial, snapshot, after)).forecast)
-    except Refused as problem:
+    except ActionRefused as problem:
         return [str(problem)]
 
 
@@ -195,7 +204,7 @@ def _end_of_release(snapshot: Snapshot, after: LeaderWorkerSet) -> list[str]:
     ]
 
 
-def state_of(subject: Snapshot | Workload) -> str:
+def state_of(subject: Snapshot | PlainWorkload) -> str:
     """Changes with anything that an action depends on."""
     rollout = subject.rollout
     parts = [subject.metadata.generation, subject.update_key, subject.stable_key]

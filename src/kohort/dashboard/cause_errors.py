@@ -17,7 +17,7 @@ import msgspec
 
 from kohort.inspection.cause import Cause, CauseKind
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import PlainWorkload
 from kohort.kube.clock import parse_time
 from kohort.objects.core import Pod
 
@@ -31,7 +31,7 @@ class ShownCause(msgspec.Struct, frozen=True):
     error: bool
 
 
-def shown_causes(found: Sequence[Cause], subject: Snapshot | Workload, now: datetime) -> list[ShownCause]:
+def shown_causes(found: Sequence[Cause], subject: Snapshot | PlainWorkload, now: datetime) -> list[ShownCause]:
     starting = _starting_pods(subject, now) if any(one.kind is CauseKind.PROBE for one in found) else ()
     return [ShownCause(one, _is_error(one, starting)) for one in found]
 
@@ -42,7 +42,7 @@ def _is_error(cause: Cause, starting: Collection[str]) -> bool:
     return cause.kind not in _PATIENT
 
 
-def _starting_pods(subject: Snapshot | Workload, now: datetime) -> frozenset[str]:
+def _starting_pods(subject: Snapshot | PlainWorkload, now: datetime) -> frozenset[str]:
     pods = [*subject.pods, *(subject.canary.pods if subject.canary is not None else ())]
     return frozenset(one.metadata.name for one in pods if _is_starting(one, now))
 

@@ -29,7 +29,7 @@ from kohort.groups.revisions import Revision
 from kohort.inspection.release import CANARY_SUFFIX
 from kohort.inspection.silent_nodes import concerned_nodes, silent_nodes
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import PlainWorkload
 from kohort.kube.errors import ApiError
 from kohort.kube.informer import Informer
 from kohort.kube.manager import Manager
@@ -315,7 +315,7 @@ class ClusterCache:
         }
         return sorted(found)
 
-    def workload(self, kind: str, key: Key, readable: Collection[Resource]) -> Workload | None:
+    def workload(self, kind: str, key: Key, readable: Collection[Resource]) -> PlainWorkload | None:
         """A Deployment or StatefulSet that a Rollout names, and what belongs to it, as far as the caller may read it.
         Without the right to read Rollouts there is none: only a Rollout says that it is shown at all."""
         rollout = self._rollout(KINDS[kind].key(key.namespace, key.name))
@@ -331,7 +331,7 @@ class ClusterCache:
             canary=self._with_surroundings(canary, readable) if canary is not None else None,
         )
 
-    def _with_surroundings(self, workload: Workload, readable: Collection[Resource]) -> Workload:
+    def _with_surroundings(self, workload: PlainWorkload, readable: Collection[Resource]) -> PlainWorkload:
         namespace = workload.metadata.namespace
         about = [f"{namespace}/{workload.kind}/{workload.name}"]
         about += [f"{namespace}/Pod/{one.metadata.name}" for one in workload.pods]

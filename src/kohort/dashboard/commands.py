@@ -95,7 +95,7 @@ class Planned(msgspec.Struct, frozen=True):
     after: LeaderWorkerSet
 
 
-class Refused(Exception):
+class ActionRefused(Exception):
     """It cannot be done; the message has the reason and what to do."""
 
 
@@ -115,7 +115,7 @@ class Commands(Protocol):
         ...
 
 
-class Write(msgspec.Struct, frozen=True, rename="camel"):
+class PlannedWrite(msgspec.Struct, frozen=True, rename="camel"):
     method: str
     path: str
     body: Json
@@ -131,7 +131,7 @@ class DryRuns:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self.writes: list[Write] = []
+        self.writes: list[PlannedWrite] = []
         self.answers: list[JsonObject] = []
         """What would be stored, one for each write that was not refused."""
 
@@ -139,7 +139,7 @@ class DryRuns:
         if request.method in ("GET", "HEAD") or ("dryRun", "All") in request.query or _is_review(request):
             return await self._transport.send(request)
         response = await self._transport.send(as_dry_run(request))
-        self.writes.append(Write(request.method, request.path, _decoded(request.body)))
+        self.writes.append(PlannedWrite(request.method, request.path, _decoded(request.body)))
         if response.status < 300 and isinstance(response.body, bytes):
             answer = _decoded(response.body)
             if isinstance(answer, dict):
@@ -166,10 +166,10 @@ def as_dry_run(request: Request) -> Request:
     if request.method == "DELETE":
         options = _decoded(request.body) if request.body else {"kind": "DeleteOptions", "apiVersion": "v1"}
         if not isinstance(options, dict):
-            raise Refused(f"{request.method} {request.path} cannot be previewed: its options cannot be read")
+            raise ActionRefused(f"{request.method} {request.path} cannot be previewed: its options cannot be read")
         return msgspec.structs.replace(request, body=msgspec.json.encode({**options, "dryRun": ["All"]}))
     if request.method not in ("POST", "PUT", "PATCH") or request.path.endswith(("/eviction", "/binding")):
-        raise Refused(f"{request.method} {request.path} cannot be previewed")
+        raise ActionRefused(f"{request.method} {request.path} cannot be previewed")
     query = (*((name, value) for name, value in request.query if name != "dryRun"), ("dryRun", "All"))
     return msgspec.structs.replace(request, query=query)
 

@@ -28,7 +28,7 @@ from kohort.inspection.release import Release, pause_ends
 from kohort.inspection.served_revisions import images
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import age, state_of_set
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import PlainWorkload
 from kohort.inspection.workload_views import state_of, subject_progress_with_causes
 from kohort.kube.resources import Key
 from kohort.objects.selectors import LabelSelector
@@ -127,7 +127,7 @@ class FleetRow(msgspec.Struct, frozen=True, rename="camel"):
         return self.release is not None or starts
 
 
-class Fleet(msgspec.Struct, frozen=True, rename="camel"):
+class FleetPage(msgspec.Struct, frozen=True, rename="camel"):
     filter: FleetFilter
     rows: Sequence[FleetRow]
     total: int
@@ -143,7 +143,7 @@ class Fleet(msgspec.Struct, frozen=True, rename="camel"):
     """Of which there are workloads that the user may see."""
 
 
-Listable = LeaderWorkerSet | Workload
+Listable = LeaderWorkerSet | PlainWorkload
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -155,12 +155,12 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 def listed(one: Listable) -> Listed:
-    state = state_of(one) if isinstance(one, Workload) else state_of_set(one)
+    state = state_of(one) if isinstance(one, PlainWorkload) else state_of_set(one)
     return Listed(Key(one.metadata.namespace, one.metadata.name), kind_of(one), state)
 
 
 def kind_of(one: Listable) -> str:
-    return one.kind if isinstance(one, Workload) else KIND
+    return one.kind if isinstance(one, PlainWorkload) else KIND
 
 
 def matching(found: Sequence[Listable], wanted: FleetFilter) -> list[Listed]:
@@ -187,7 +187,7 @@ def fleet_of(
     row: Callable[[str, Key], FleetRow | None],
     fails: Callable[[Listed], bool],
     now: datetime,
-) -> Fleet:
+) -> FleetPage:
     """`row` gives the row of one workload by kind and name; None if it is gone meanwhile."""
     passed = matching(found, wanted)
     counts = Counter(one.state for one in passed)
@@ -203,7 +203,7 @@ def fleet_of(
     page = min(wanted.page, pages)
     shown = chosen[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     rows = [one for each in shown if (one := row(each.kind, each.key)) is not None]
-    return Fleet(
+    return FleetPage(
         filter=msgspec.structs.replace(wanted, page=page),
         rows=[msgspec.structs.replace(one, age_seconds=age(one.created, now)) for one in rows],
         total=len(chosen),
@@ -215,7 +215,7 @@ def fleet_of(
     )
 
 
-def row_of(subject: Snapshot | Workload, now: datetime) -> FleetRow:
+def row_of(subject: Snapshot | PlainWorkload, now: datetime) -> FleetRow:
     metadata = subject.metadata
     progress, found = subject_progress_with_causes(subject, now)
     reasons = shown_causes(found, subject, now)
@@ -227,7 +227,7 @@ def row_of(subject: Snapshot | Workload, now: datetime) -> FleetRow:
         ready=progress.ready,
         updated=progress.updated,
         surge=progress.surge,
-        size=1 if isinstance(subject, Workload) else subject.group_set.template.size,
+        size=1 if isinstance(subject, PlainWorkload) else subject.group_set.template.size,
         revision=progress.revision,
         images=images_of(subject),
         paused=progress.paused,
@@ -247,9 +247,9 @@ def _first(reasons: Sequence[ShownCause]) -> FirstCause | None:
     return FirstCause(first.kind, first.objects[0], first.found, first.action.text, len(reasons) - 1, reasons[0].error)
 
 
-def images_of(subject: Snapshot | Workload) -> tuple[str, ...]:
+def images_of(subject: Snapshot | PlainWorkload) -> tuple[str, ...]:
     """Of the wanted version."""
-    if isinstance(subject, Workload):
+    if isinstance(subject, PlainWorkload):
         return images(subject.template)
     template = subject.group_set.template
     return images(template.leader, template.worker)

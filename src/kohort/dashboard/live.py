@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from kohort.dashboard.cluster_cache import ClusterCache
-from kohort.dashboard.view import Part, Section, View
+from kohort.dashboard.view import Section, SectionPart, View
 from kohort.kube.resources import Key
 
 GATHER_SECONDS: Final = 0.02
@@ -24,7 +24,7 @@ _SHARE: Final = 1.0
 """A page that takes a second to make is made again after a pause of so many seconds at the earliest."""
 
 
-class Changes:
+class ChangedWorkloads:
     """The sets that have changed since a stream last looked."""
 
     def __init__(self) -> None:
@@ -55,19 +55,19 @@ class Broadcast:
     """Passes changes of the cache on to the streams that are open."""
 
     def __init__(self, cache: ClusterCache) -> None:
-        self._open: set[Changes] = set()
+        self._open: set[ChangedWorkloads] = set()
         cache.listen(self._changed)
 
     def _changed(self, key: Key) -> None:
         for one in self._open:
             one.add(key)
 
-    def open(self) -> Changes:
-        changes = Changes()
+    def open(self) -> ChangedWorkloads:
+        changes = ChangedWorkloads()
         self._open.add(changes)
         return changes
 
-    def close(self, changes: Changes) -> None:
+    def close(self, changes: ChangedWorkloads) -> None:
         self._open.discard(changes)
 
 
@@ -111,7 +111,7 @@ class SentSections:
             self._remember(one)
         return found
 
-    def _differs(self, section: Section, part: Part) -> bool:
+    def _differs(self, section: Section, part: SectionPart) -> bool:
         return self._parts.get(section.id, {}).get(part.id) != digest(part.html)
 
     def _remember(self, section: Section) -> None:
@@ -121,7 +121,9 @@ class SentSections:
             self._parts[section.id] = {one.id: digest(one.html) for one in section.parts}
 
 
-async def updates_of(make: Callable[[], Awaitable[View]], changes: Changes, known: str) -> AsyncIterator[list[Update]]:
+async def updates_of(
+    make: Callable[[], Awaitable[View]], changes: ChangedWorkloads, known: str
+) -> AsyncIterator[list[Update]]:
     """Lists of updates, empty ones to show life. `known` is the digest of the page that the browser has."""
     clock = asyncio.get_running_loop().time
     sent = SentSections()

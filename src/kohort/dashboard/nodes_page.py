@@ -26,7 +26,7 @@ PAGE_SIZE: Final = 100
 NO_VALUE: Final = ""
 
 
-class Device(msgspec.Struct, frozen=True, rename="camel"):
+class NodeResource(msgspec.Struct, frozen=True, rename="camel"):
     """Accelerators of one kind, or cpu or memory."""
 
     resource: str
@@ -48,7 +48,7 @@ class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     ready: bool
     schedulable: bool
-    devices: Sequence[Device]
+    devices: Sequence[NodeResource]
     groups: Sequence[GroupOnNode]
     other_pods: int
 
@@ -57,14 +57,14 @@ class Domain(msgspec.Struct, frozen=True, rename="camel"):
     """Nodes with the same values of the topology labels."""
 
     values: tuple[str, ...]
-    accelerators: Sequence[Device]
+    accelerators: Sequence[NodeResource]
     nodes: Sequence[NodeRow]
 
 
 class NodesPage(msgspec.Struct, frozen=True, rename="camel"):
     topology: Sequence[str]
     """The labels, outermost first."""
-    accelerators: Sequence[Device]
+    accelerators: Sequence[NodeResource]
     """Of all nodes."""
     domains: Sequence[Domain]
     total: int
@@ -154,7 +154,7 @@ def _used(pods: Iterable[Pod], known: PodRequests) -> dict[str, Quantity]:
     return total
 
 
-def _accelerators(nodes: Sequence[Node], used: Mapping[str, Mapping[str, Quantity]]) -> list[Device]:
+def _accelerators(nodes: Sequence[Node], used: Mapping[str, Mapping[str, Quantity]]) -> list[NodeResource]:
     names = dict.fromkeys(name for node in nodes for name in node.status.allocatable if "/" in name)
     found = []
     for name in names:
@@ -169,9 +169,11 @@ def _allocatable(node: Node, name: str) -> Quantity:
     return Quantity.parse(str(node.status.allocatable.get(name, "0")))
 
 
-def _device(name: str, whole: Quantity, taken: Quantity) -> Device:
+def _device(name: str, whole: Quantity, taken: Quantity) -> NodeResource:
     free = whole - taken if whole > taken else ZERO
-    return Device(name, str(whole), str(taken), str(free), round(free.nano / whole.nano, 3) if whole > ZERO else 0.0)
+    return NodeResource(
+        name, str(whole), str(taken), str(free), round(free.nano / whole.nano, 3) if whole > ZERO else 0.0
+    )
 
 
 def _row(node: Node, pods: Sequence[Pod], used: Mapping[str, Quantity]) -> NodeRow:

@@ -9,14 +9,14 @@ from kohort.dashboard.commands import Verb
 from kohort.dashboard.release_page import RailStep, rail
 from kohort.inspection.release import Release, release_of
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import PlainWorkload
 from kohort.kube import clock
 from kohort.objects.counted_nouns import counted_of
 
 _PAUSED = "The release is paused: this follows when it is resumed."
 
 
-def release_lines(subject: Snapshot | Workload, verb: Verb, parameters: Mapping[str, str]) -> list[str]:
+def release_lines(subject: Snapshot | PlainWorkload, verb: Verb, parameters: Mapping[str, str]) -> list[str]:
     """Empty if no release is under way, or if the verb does not move one."""
     release, rollout = release_of(subject, clock.now()), subject.rollout
     if release is None or rollout is None:

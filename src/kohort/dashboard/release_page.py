@@ -12,7 +12,7 @@ from kohort.inspection.release import Release, matches_of, overridable_analysis,
 from kohort.inspection.served_revisions import Version, images
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import GroupBranch, PodBranch, branch_of, tree_of
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import PlainWorkload
 from kohort.objects.core import Pod
 from kohort.rollouts.analysis.analysis_types import AnalysisRun
 from kohort.rollouts.rollout_types import Rollout
@@ -67,13 +67,15 @@ class ReleasePage(msgspec.Struct, frozen=True, rename="camel"):
     """Judged steps of this release; of the last one while none is under way."""
 
 
-def release_page(subject: Snapshot | Workload, now: datetime, runs: Sequence[AnalysisRun] = ()) -> ReleasePage | None:
+def release_page(
+    subject: Snapshot | PlainWorkload, now: datetime, runs: Sequence[AnalysisRun] = ()
+) -> ReleasePage | None:
     """None if no Rollout releases the workload."""
     rollout = subject.rollout
     if rollout is None:
         return None
     release = release_of(subject, now)
-    if isinstance(subject, Workload):
+    if isinstance(subject, PlainWorkload):
         stable, new = _versions_of_workload(subject)
         shown = _stable_pods(subject, stable, release, now), _new_pods(subject, new, release, now)
     else:
@@ -159,7 +161,7 @@ def _new(snapshot: Snapshot, version: Version | None, release: Release | None, n
     return _released(source.name, version, wanted, groups, release.traffic_observed)
 
 
-def _versions_of_workload(workload: Workload) -> tuple[Version | None, Version | None]:
+def _versions_of_workload(workload: PlainWorkload) -> tuple[Version | None, Version | None]:
     """The stable version and the new one, while they differ. The new one is what the workload asks for: while a release
     holds it back, no ReplicaSet keeps it."""
     by_key = {one.key: one for one in workload.versions}
@@ -177,7 +179,7 @@ def _versions_of_workload(workload: Workload) -> tuple[Version | None, Version |
 
 
 def _stable_pods(
-    workload: Workload, version: Version | None, release: Release | None, now: datetime
+    workload: PlainWorkload, version: Version | None, release: Release | None, now: datetime
 ) -> ReleasedVersion | None:
     if version is None:
         return None
@@ -189,7 +191,7 @@ def _stable_pods(
 
 
 def _new_pods(
-    workload: Workload, version: Version | None, release: Release | None, now: datetime
+    workload: PlainWorkload, version: Version | None, release: Release | None, now: datetime
 ) -> ReleasedVersion | None:
     if version is None or release is None:
         return None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from kohort.dashboard.workload_kinds import KINDS
-from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, StoredRevision, Workload
+from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, PlainWorkload, StoredRevision
 from kohort.kube.informer import Informer
 from kohort.kube.manager import Manager
 from kohort.kube.resources import (
@@ -81,13 +81,13 @@ class ReleasedWorkloads:
 
     # Reading
 
-    def find(self, kind: str, namespace: str, name: str, readable: Collection[Resource]) -> Workload | None:
+    def find(self, kind: str, namespace: str, name: str, readable: Collection[Resource]) -> PlainWorkload | None:
         """The workload with its pods and versions, as far as the caller may read them; without Rollout and events."""
         informer = self._deployments if kind == DEPLOYMENT else self._stateful_sets
         found = informer.get(Key(namespace, name)) if informer is not None else None
         return self._workload(kind, found, readable) if found is not None else None
 
-    def canary(self, stable: Workload, readable: Collection[Resource]) -> Workload | None:
+    def canary(self, stable: PlainWorkload, readable: Collection[Resource]) -> PlainWorkload | None:
         """The extra Deployment that carries the new version of a release; the newest, if one is still going away."""
         if stable.kind != DEPLOYMENT or self._deployments is None:
             return None
@@ -96,7 +96,7 @@ class ReleasedWorkloads:
         newest = max(living, key=lambda one: one.metadata.creation_timestamp or "", default=None)
         return self._workload(DEPLOYMENT, newest, readable) if newest is not None else None
 
-    def _workload(self, kind: str, found: StoredWorkload, readable: Collection[Resource]) -> Workload:
+    def _workload(self, kind: str, found: StoredWorkload, readable: Collection[Resource]) -> PlainWorkload:
         uid = found.metadata.uid
         sets: list[ReplicaSet] = []
         revisions: list[StoredRevision] = []
@@ -108,7 +108,7 @@ class ReleasedWorkloads:
         pods: list[Pod] = []
         if self._pods is not None and PODS in readable:
             pods = [pod for one in owners for pod in self._pods.by_index(_BY_OWNER, one)]
-        return Workload(
+        return PlainWorkload(
             kind=kind,
             metadata=found.metadata,
             spec=found.spec,

@@ -21,7 +21,7 @@ from kohort.rules.resource_update_policy import resource_update_policy
 _RUNNING = "PodResizeInProgress"
 
 
-class PodResize(msgspec.Struct, frozen=True, rename="camel"):
+class PodResizeRow(msgspec.Struct, frozen=True, rename="camel"):
     pod: str
     role: str
     node: str
@@ -42,7 +42,7 @@ class GroupResize(msgspec.Struct, frozen=True, rename="camel"):
     """Seconds since the epoch; 0 if it has not begun."""
     adopted: bool
     """The group has the wanted revision."""
-    pods: Sequence[PodResize]
+    pods: Sequence[PodResizeRow]
 
 
 class ResizePage(msgspec.Struct, frozen=True, rename="camel"):
@@ -81,7 +81,7 @@ def resize_page(snapshot: Snapshot, now: datetime) -> ResizePage:
     )
 
 
-def _pod(pod: Pod) -> PodResize:
+def _pod(pod: Pod) -> PodResizeRow:
     pending = find_condition(pod.status.conditions, RESIZE_PENDING)
     running = find_condition(pod.status.conditions, _RUNNING)
     state, message = "Settled", ""
@@ -90,4 +90,4 @@ def _pod(pod: Pod) -> PodResize:
     elif running is not None and running.status == "True":
         state, message = ("Failing" if running.reason == "Error" else "Running"), running.message
     role = "worker" if worker_of(pod) else "leader"
-    return PodResize(pod.metadata.name, role, pod.spec.node_name, state, message, resources_of(pod))
+    return PodResizeRow(pod.metadata.name, role, pod.spec.node_name, state, message, resources_of(pod))

@@ -19,7 +19,7 @@ from kohort.dashboard.cluster_cache import NEEDED, ClusterCache
 from kohort.dashboard.commands import Commands, Verb
 from kohort.dashboard.html import ROOT
 from kohort.dashboard.live import Broadcast
-from kohort.dashboard.server import Dashboard, LinkLogin, Login, Settings, StreamLoad
+from kohort.dashboard.server import Dashboard, DashboardSettings, LinkLogin, Login, StreamLoad
 from kohort.dashboard.tls_listener import TlsListener
 from kohort.dashboard.views import Views
 from kohort.kube.client import Client
@@ -32,7 +32,7 @@ from kohort.manager.web_server import Address, listen
 from kohort.objects.meta import PartialObject
 
 
-class Running(msgspec.Struct, frozen=True):
+class RunningDashboard(msgspec.Struct, frozen=True):
     port: int
     link: Callable[[], str]
     """The path that opens a session; empty where users log in with tokens."""
@@ -45,7 +45,7 @@ class Running(msgspec.Struct, frozen=True):
 async def running(
     client: Client,
     address: Address,
-    settings: Settings,
+    settings: DashboardSettings,
     commands: Commands,
     *,
     namespace: str = "",
@@ -55,7 +55,7 @@ async def running(
     certificates: CertificateUsers | None = None,
     tls: TlsListener | None = None,
     link_used: Callable[[str], None] = lambda path: None,
-) -> AsyncIterator[Running]:
+) -> AsyncIterator[RunningDashboard]:
     """`client` reads the cluster. With `tokens_of`, the API server whose tokens users log in with, with `proxy` or with
     `certificates`, reads are reviewed for each user; otherwise every session acts with the rights of `client`.
     `certificates` alone, or beside `tokens_of`, need `tls`. `namespaces` are those that are shown, all if none are
@@ -88,7 +88,7 @@ async def running(
         if runner.server is not None:
             background.append(asyncio.create_task(dashboard.close_silent(runner.server)))
         try:
-            yield Running(port, link, dashboard.paths(application), dashboard.stream_load)
+            yield RunningDashboard(port, link, dashboard.paths(application), dashboard.stream_load)
         finally:
             await cancel_all(*background)
             await runner.cleanup()

@@ -33,14 +33,14 @@ from aiohttp import web
 
 from kohort.dashboard.access import Caller, CertificateUsers, ProxyUsers, TokenReviewer, User
 from kohort.dashboard.badge import svg
-from kohort.dashboard.commands import Refused
+from kohort.dashboard.commands import ActionRefused
 from kohort.dashboard.html import ROOT, Html, path, tag
 from kohort.dashboard.live import Broadcast, page_digest, updates_of
 from kohort.dashboard.log_stream import merged_lines
 from kohort.dashboard.pages.layout import Visitor, message_page, page
 from kohort.dashboard.sessions import COOKIE, OneTimeLink, Session, Sessions
 from kohort.dashboard.sessions import MOST as MOST_SESSIONS
-from kohort.dashboard.view import BadRequest, NoSuchPage, View
+from kohort.dashboard.view import BadParameter, NoSuchPage, View
 from kohort.dashboard.views import PATHS, Views
 from kohort.dashboard.workload_kinds import BY_PATH, KINDS, WorkloadKind
 from kohort.kube.errors import ApiError
@@ -105,7 +105,7 @@ class Limits:
         return bucket.try_take()
 
 
-class Settings(msgspec.Struct, frozen=True):
+class DashboardSettings(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...] = LOOPBACK
     """Names, without ports, by which browsers reach the server."""
     allow_actions: bool = False
@@ -136,7 +136,7 @@ class Dashboard:
         views: Views,
         broadcast: Broadcast,
         login: Login,
-        settings: Settings,
+        settings: DashboardSettings,
         recorder: EventRecorder,
         certificates: CertificateUsers | None = None,
     ) -> None:
@@ -486,7 +486,7 @@ class Dashboard:
                 try:
                     async for updates in updates_of(make, changes, request.query.get("digest", "")):
                         await send("sections", updates)
-                except (NoSuchPage, BadRequest):
+                except (NoSuchPage, BadParameter):
                     await send("gone", [""])
             return stream.response
         finally:
@@ -609,9 +609,9 @@ def _http_errors() -> Iterator[None]:
         yield
     except NoSuchPage as problem:
         raise web.HTTPNotFound(reason=_one_line(problem)) from problem
-    except BadRequest as problem:
+    except BadParameter as problem:
         raise web.HTTPBadRequest(reason=_one_line(problem)) from problem
-    except Refused as problem:
+    except ActionRefused as problem:
         raise web.HTTPConflict(reason=_one_line(problem)) from problem
 
 

@@ -14,13 +14,13 @@ from kohort.groups.leaderworkerset import KIND
 from kohort.inspection import history
 from kohort.inspection.cause import Cause, documents
 from kohort.inspection.container_causes import restarts
-from kohort.inspection.history import Entry
+from kohort.inspection.history import HistoryEntry
 from kohort.inspection.release import Release, stopping_analysis
 from kohort.inspection.served_revisions import Version
 from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import SetTree, age, tree_of
-from kohort.inspection.workload import STATEFUL_SET, Workload
+from kohort.inspection.workload import STATEFUL_SET, PlainWorkload
 from kohort.inspection.workload_views import (
     WorkloadTree,
     causes_of_subject,
@@ -29,7 +29,7 @@ from kohort.inspection.workload_views import (
 )
 from kohort.objects.core import Event
 from kohort.objects.json_types import JsonObject
-from kohort.rules.group_identity import parse_index
+from kohort.rules.group_identity import parse_pod_name
 
 MOST_EVENTS: Final = 200
 MOST_PODS_AT_ONCE: Final = 480
@@ -95,7 +95,7 @@ class SetPage(msgspec.Struct, frozen=True, rename="camel"):
     per_page: int = 0
 
 
-def head_of(subject: Snapshot | Workload, now: datetime) -> SetHead:
+def head_of(subject: Snapshot | PlainWorkload, now: datetime) -> SetHead:
     metadata = subject.metadata
     progress, found = subject_progress_with_causes(subject, now)
     group_set = subject.group_set if isinstance(subject, Snapshot) else None
@@ -123,7 +123,7 @@ def head_of(subject: Snapshot | Workload, now: datetime) -> SetHead:
     )
 
 
-def _stopped(subject: Snapshot | Workload, release: Release | None) -> bool:
+def _stopped(subject: Snapshot | PlainWorkload, release: Release | None) -> bool:
     return release is not None and subject.rollout is not None and stopping_analysis(subject.rollout) is not None
 
 
@@ -164,7 +164,7 @@ class WorkloadPage(msgspec.Struct, frozen=True, rename="camel"):
     restarted: Sequence[str]
 
 
-def workload_page(workload: Workload, now: datetime) -> tuple[WorkloadPage, list[ShownCause]]:
+def workload_page(workload: PlainWorkload, now: datetime) -> tuple[WorkloadPage, list[ShownCause]]:
     found = causes_of_subject(workload)
     contexts = [workload.pod_context, *([workload.canary.pod_context] if workload.canary is not None else [])]
     page = WorkloadPage(
@@ -178,7 +178,7 @@ def workload_page(workload: Workload, now: datetime) -> tuple[WorkloadPage, list
 
 class HistoryPage(msgspec.Struct, frozen=True, rename="camel"):
     set: SetHead
-    revisions: Sequence[Entry]
+    revisions: Sequence[HistoryEntry]
     """Newest first."""
     before: int
     """The revisions that are compared; 0 if there is only one."""
@@ -186,7 +186,9 @@ class HistoryPage(msgspec.Struct, frozen=True, rename="camel"):
     difference: Sequence[str]
 
 
-def history_page(subject: Snapshot | Workload, now: datetime, before: int | None, after: int | None) -> HistoryPage:
+def history_page(
+    subject: Snapshot | PlainWorkload, now: datetime, before: int | None, after: int | None
+) -> HistoryPage:
     """Compares two revisions: those named, or the current one with the one before it. Raises NoSuchRevision."""
     entries = history.entries(subject, now)
     lines: list[str] = []
@@ -201,7 +203,7 @@ def history_page(subject: Snapshot | Workload, now: datetime, before: int | None
     return HistoryPage(head_of(subject, now), entries[::-1], old, new, lines)
 
 
-def _version_before(subject: Snapshot | Workload, number: int) -> Version:
+def _version_before(subject: Snapshot | PlainWorkload, number: int) -> Version:
     ordered = history.in_order(subject.versions)
     older = [one for one in ordered if one.number < number]
     return older[-1] if older else ordered[-1]
@@ -229,7 +231,7 @@ class EventsPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def events_page(
-    subject: Snapshot | Workload, events: Sequence[Event], now: datetime, *, allowed: bool = True
+    subject: Snapshot | PlainWorkload, events: Sequence[Event], now: datetime, *, allowed: bool = True
 ) -> EventsPage:
     ours = [one for one in events if _is_about(one, subject)]
     ours.sort(key=_when, reverse=True)
@@ -250,15 +252,15 @@ def events_page(
     return EventsPage(head_of(subject, now), shown, len(ours) - len(shown), allowed)
 
 
-def _is_about(event: Event, subject: Snapshot | Workload) -> bool:
+def _is_about(event: Event, subject: Snapshot | PlainWorkload) -> bool:
     rollout, about = subject.rollout, event.involved_object
     if rollout is not None and about.kind in _KINDS_OF_A_RELEASE and about.name == rollout.metadata.name:
         return True
     carriers = [subject, *([subject.canary] if subject.canary is not None else [])]
-    return any(_is_of(event, one) if isinstance(one, Workload) else _belongs(event, one.name) for one in carriers)
+    return any(_is_of(event, one) if isinstance(one, PlainWorkload) else _belongs(event, one.name) for one in carriers)
 
 
-def _is_of(event: Event, workload: Workload) -> bool:
+def _is_of(event: Event, workload: PlainWorkload) -> bool:
     """The workload itself, its ReplicaSets and its pods, also those that are gone: their names begin with its own."""
     about = event.involved_object
     if about.kind == workload.kind:
@@ -292,8 +294,9 @@ def _belongs(event: Event, name: str) -> bool:
         return True
     if about.kind == "PersistentVolumeClaim":
         return f"-{name}-" in about.name
-    rest = about.name.removeprefix(f"{name}-") if about.name.startswith(f"{name}-") else ""
-    return bool(rest) and all(parse_index(one) is not None for one in rest.split("-"))
+    parsed = parse_pod_name(about.name)
+    above = parse_pod_name(parsed.parent) if parsed is not None else None
+    return name in (one.parent for one in (parsed, above) if one is not None)
 
 
 class FailuresPage(msgspec.Struct, frozen=True, rename="camel"):
@@ -321,9 +324,9 @@ class LogsPage(msgspec.Struct, frozen=True, rename="camel"):
     container: str
 
 
-def logs_page(subject: Snapshot | Workload, now: datetime, group: int | None, container: str) -> LogsPage:
+def logs_page(subject: Snapshot | PlainWorkload, now: datetime, group: int | None, container: str) -> LogsPage:
     containers = dict.fromkeys(one.name for pod in subject.pods for one in pod.spec.main_containers)
-    if isinstance(subject, Workload):
+    if isinstance(subject, PlainWorkload):
         groups: list[int] = []
         carriers = [subject, *([subject.canary] if subject.canary is not None else [])]
         pods = [pod.metadata.name for one in carriers for pod in one.pods]
@@ -349,7 +352,7 @@ class Badge(msgspec.Struct, frozen=True, rename="camel"):
     tone: str
 
 
-def badge_of(subject: Snapshot | Workload, now: datetime) -> Badge:
+def badge_of(subject: Snapshot | PlainWorkload, now: datetime) -> Badge:
     """For a picture that shows the state of a workload elsewhere."""
     progress, found = subject_progress_with_causes(subject, now)
     message = f"{progress.ready}/{progress.wanted} {progress.state.lower()}"
@@ -360,5 +363,5 @@ def badge_of(subject: Snapshot | Workload, now: datetime) -> Badge:
     return Badge(subject.name, message, "bad" if failing else "ok" if progress.done else "busy")
 
 
-def _has_error(found: Sequence[Cause], subject: Snapshot | Workload, now: datetime) -> bool:
+def _has_error(found: Sequence[Cause], subject: Snapshot | PlainWorkload, now: datetime) -> bool:
     return any(one.error for one in shown_causes(found, subject, now))

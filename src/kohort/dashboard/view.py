@@ -10,7 +10,7 @@ from kohort.dashboard.html import Html
 from kohort.kube.resources import Key
 
 
-class Part(msgspec.Struct, frozen=True):
+class SectionPart(msgspec.Struct, frozen=True):
     id: str
     html: Html
 
@@ -19,7 +19,7 @@ class Section(msgspec.Struct, frozen=True):
     id: str
     html: Html
     """An element with this id, its parts included."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SectionPart, ...] = ()
     frame: str = ""
     """What `html` has besides its parts, in any form that changes with it."""
 
@@ -40,5 +40,5 @@ class NoSuchPage(Exception):
     """The message says what does not exist, or may not be seen: a user who may not see a set cannot tell which."""
 
 
-class BadRequest(Exception):
+class BadParameter(Exception):
     """The message names the parameter, what was given and what is allowed."""

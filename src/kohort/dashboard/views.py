@@ -24,10 +24,10 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from kohort.dashboard import fleet, set_page
-from kohort.dashboard.access import Caller, Rights
+from kohort.dashboard.access import Caller, ListRights
 from kohort.dashboard.action_page import action_form, preview, read_request, state_of
 from kohort.dashboard.cluster_cache import ClusterCache
-from kohort.dashboard.commands import PARAMETERS, VERBS_WITHOUT_GROUPS, ActionRequest, Commands, Refused, Verb
+from kohort.dashboard.commands import PARAMETERS, VERBS_WITHOUT_GROUPS, ActionRefused, ActionRequest, Commands, Verb
 from kohort.dashboard.fleet import FleetFilter, FleetRow
 from kohort.dashboard.log_stream import MOST_PODS
 from kohort.dashboard.nodes_page import PodRequests, nodes_page
@@ -49,7 +49,7 @@ from kohort.dashboard.pages.what_if import what_if_sections
 from kohort.dashboard.release_page import release_page
 from kohort.dashboard.resize_page import resize_page
 from kohort.dashboard.set_page import Badge, LogsPage
-from kohort.dashboard.view import BadRequest, NoSuchPage, View
+from kohort.dashboard.view import BadParameter, NoSuchPage, View
 from kohort.dashboard.what_if_page import MOST_CHARACTERS, WhatIfPage, manifest_of, what_if_page
 from kohort.dashboard.workload_kinds import BY_PATH, GROUP_SETS, KINDS, OTHERS, WorkloadKind
 from kohort.groups.caches import owned_by, sets_of
@@ -60,7 +60,7 @@ from kohort.inspection.drain_forecast import forecast_drain
 from kohort.inspection.history import NoSuchRevision
 from kohort.inspection.node_bound_claims import claims_bound_to_node
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import PlainWorkload
 from kohort.kube import clock
 from kohort.kube.errors import Forbidden
 from kohort.kube.resources import (
@@ -107,7 +107,7 @@ RENEWED_AT_ONCE: Final = 200
 class ActionResult(NamedTuple):
     request: ActionRequest
     words: str
-    subject: Snapshot | Workload
+    subject: Snapshot | PlainWorkload
     """As it was before."""
 
     @property
@@ -126,7 +126,7 @@ class ActionResult(NamedTuple):
 
 class Views:
     def __init__(
-        self, cache: ClusterCache, rights: Rights, commands: Commands, verbs: Collection[str] = NO_VERBS
+        self, cache: ClusterCache, rights: ListRights, commands: Commands, verbs: Collection[str] = NO_VERBS
     ) -> None:
         """`verbs` are the actions that pages offer."""
         self._commands = commands
@@ -182,7 +182,7 @@ class Views:
         try:
             wanted = fleet.read_filter(query)
         except fleet.BadFilter as problem:
-            raise BadRequest(str(problem)) from problem
+            raise BadParameter(str(problem)) from problem
         found = [one for key in self._cache.set_keys() if (one := self._cache.sets.get(key)) is not None]
         visible = await self._rights.namespaces(caller, {one.metadata.namespace for one in found})
         seen: list[fleet.Listable] = [one for one in found if one.metadata.namespace in visible]
@@ -216,7 +216,7 @@ class Views:
         found = await asyncio.gather(*(self._rights.readable(caller, one) for one in names))
         return dict(zip(names, found, strict=True))
 
-    async def _workloads(self, caller: Caller) -> list[Workload]:
+    async def _workloads(self, caller: Caller) -> list[PlainWorkload]:
         """Deployments and StatefulSets that a Rollout names, with what filters need of them."""
         named = self._cache.workload_keys()
         namespaces = {key.namespace for _, key in named}
@@ -246,14 +246,14 @@ class Views:
         self._rows.setdefault(kind.key(key.namespace, key.name), {})[readable] = made, now
         return made
 
-    def _find(self, kind: WorkloadKind, key: Key, readable: frozenset[Resource]) -> Snapshot | Workload | None:
+    def _find(self, kind: WorkloadKind, key: Key, readable: frozenset[Resource]) -> Snapshot | PlainWorkload | None:
         if kind.grouped:
             return self._cache.snapshot(key, readable) if LEADER_WORKER_SETS in readable else None
         return self._cache.workload(kind.kind, key, readable)
 
     # One set
 
-    async def subject(self, caller: Caller, kind: WorkloadKind, namespace: str, name: str) -> Snapshot | Workload:
+    async def subject(self, caller: Caller, kind: WorkloadKind, namespace: str, name: str) -> Snapshot | PlainWorkload:
         readable = await self._rights.readable(caller, namespace)
         found = self._find(kind, Key(namespace, name), readable)
         if found is None:
@@ -279,23 +279,23 @@ class Views:
         found = await self.subject(caller, kind, namespace, name)
         return set_page.badge_of(found, clock.now())
 
-    def _overview(self, subject: Snapshot | Workload, query: Mapping[str, str]) -> View:
-        if isinstance(subject, Workload):
+    def _overview(self, subject: Snapshot | PlainWorkload, query: Mapping[str, str]) -> View:
+        if isinstance(subject, PlainWorkload):
             pods, why = set_page.workload_page(subject, clock.now())
             return View(subject.name, "fleet", pods, workload_sections(pods, why, self._verbs), _about(subject))
         model, causes = set_page.set_page(subject, clock.now(), _number(query, "page") or 1)
         return View(subject.name, "fleet", model, set_sections(model, causes, self._verbs), _about(subject))
 
-    def _history(self, subject: Snapshot | Workload, query: Mapping[str, str]) -> View:
+    def _history(self, subject: Snapshot | PlainWorkload, query: Mapping[str, str]) -> View:
         before, after = _number(query, "from"), _number(query, "to")
         try:
             model = set_page.history_page(subject, clock.now(), before, after)
         except NoSuchRevision as problem:
-            raise BadRequest(str(problem)) from problem
+            raise BadParameter(str(problem)) from problem
         title = f"History of {subject.name}"
         return View(title, "fleet", model, history_sections(model, self._verbs), _about(subject))
 
-    async def _events(self, caller: Caller, snapshot: Snapshot | Workload) -> View:
+    async def _events(self, caller: Caller, snapshot: Snapshot | PlainWorkload) -> View:
         """Read with the rights of the caller, when they are looked at: a cache of all events would be large."""
         try:
             events = (await caller.client.list(EVENTS, snapshot.metadata.namespace, type=Event)).items
@@ -304,10 +304,10 @@ class Views:
         model = set_page.events_page(snapshot, events or (), clock.now(), allowed=events is not None)
         return View(f"Events of {snapshot.name}", "fleet", model, events_sections(model), _about(snapshot))
 
-    def logs(self, snapshot: Snapshot | Workload, query: Mapping[str, str]) -> LogsPage:
+    def logs(self, snapshot: Snapshot | PlainWorkload, query: Mapping[str, str]) -> LogsPage:
         return set_page.logs_page(snapshot, clock.now(), _number(query, "group"), query.get("container", ""))
 
-    async def _release(self, caller: Caller, snapshot: Snapshot | Workload) -> View:
+    async def _release(self, caller: Caller, snapshot: Snapshot | PlainWorkload) -> View:
         readable = await self._rights.readable(caller, snapshot.metadata.namespace)
         sees_runs = snapshot.rollout is not None and ANALYSIS_RUNS in readable
         runs = self._cache.analysis_runs(snapshot.rollout) if snapshot.rollout is not None and sees_runs else []
@@ -383,7 +383,7 @@ class Views:
     # What is asked of the cluster
 
     async def _action(
-        self, caller: Caller, subject: Snapshot | Workload, verb: str, query: Mapping[str, str], csrf: str
+        self, caller: Caller, subject: Snapshot | PlainWorkload, verb: str, query: Mapping[str, str], csrf: str
     ) -> View:
         request = read_request(verb, subject.metadata.namespace, subject.reference, query)
         title = f"{verb.capitalize()} {subject.name}"
@@ -401,9 +401,11 @@ class Views:
         subject = await self.subject(caller, kind, namespace, name)
         request = read_request(verb, namespace, subject.reference, given)
         if request.asks_for_form:
-            raise BadRequest(f"{verb}: say what shall change; its parameters are {', '.join(PARAMETERS[request.verb])}")
+            raise BadParameter(
+                f"{verb}: say what shall change; its parameters are {', '.join(PARAMETERS[request.verb])}"
+            )
         if given.get("seen") and given["seen"] != state_of(subject):
-            raise Refused(f"{kind.kind} {name} has changed since the preview; look at it again")
+            raise ActionRefused(f"{kind.kind} {name} has changed since the preview; look at it again")
         words = await self._commands.act(caller.client, request)
         return ActionResult(request, words, subject)
 
@@ -417,7 +419,7 @@ class Views:
 
     async def what_if(self, caller: Caller, namespace: str, manifest: str, csrf: str) -> View:
         if len(manifest) > MOST_CHARACTERS:
-            raise BadRequest(f"manifest: has {len(manifest)} characters; at most {MOST_CHARACTERS} are allowed")
+            raise BadParameter(f"manifest: has {len(manifest)} characters; at most {MOST_CHARACTERS} are allowed")
         model = await what_if_page(self._commands, caller.client, namespace or "default", manifest)
         return View("What if", "what-if", model, what_if_sections(model, csrf), refreshes=False)
 
@@ -441,7 +443,7 @@ def _fits(path: Sequence[str], pattern: str) -> bool:
     )
 
 
-def _about(subject: Snapshot | Workload) -> frozenset[Key]:
+def _about(subject: Snapshot | PlainWorkload) -> frozenset[Key]:
     return frozenset({Key(subject.metadata.namespace, subject.reference)})
 
 
@@ -455,5 +457,5 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
         return None
     number = parse_index(text)
     if number is None or len(text) > 9:
-        raise BadRequest(f"{name}: {text!r} is not a number")
+        raise BadParameter(f"{name}: {text!r} is not a number")
     return number

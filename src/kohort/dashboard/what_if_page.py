@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import yaml
 
-from kohort.dashboard.commands import Commands, Refused
+from kohort.dashboard.commands import ActionRefused, Commands
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.forecast import Forecast, forecast_lines
 from kohort.inspection.roll_cost import RollCost
@@ -17,7 +17,7 @@ from kohort.objects.json_types import JsonObject
 MOST_CHARACTERS = 200_000
 
 
-class PlannedSet(msgspec.Struct, frozen=True, rename="camel"):
+class ForeseenSet(msgspec.Struct, frozen=True, rename="camel"):
     forecast: Forecast
     lines: Sequence[str]
     cost: RollCost | None
@@ -33,7 +33,7 @@ class WhatIfPage(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str
     manifest: str
     refused: str
-    sets: Sequence[PlannedSet] = ()
+    sets: Sequence[ForeseenSet] = ()
     rollouts: Sequence[PlannedRollout] = ()
 
 
@@ -42,13 +42,13 @@ async def what_if_page(commands: Commands, client: Client, namespace: str, manif
         return WhatIfPage(namespace, "", "")
     try:
         sets, rollouts = await commands.plan(client, namespace, manifest)
-    except Refused as problem:
+    except ActionRefused as problem:
         return WhatIfPage(namespace, manifest, str(problem))
     return WhatIfPage(
         namespace,
         manifest,
         "",
-        [PlannedSet(one.forecast, forecast_lines(one.forecast), one.forecast.cost) for one in sets],
+        [ForeseenSet(one.forecast, forecast_lines(one.forecast), one.forecast.cost) for one in sets],
         [PlannedRollout(one, rollout_lines(one)) for one in rollouts],
     )
 

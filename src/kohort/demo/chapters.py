@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kohort.demo import cluster_state, manifests
-from kohort.demo.cluster_state import ClusterState, ExpectationFailed
+from kohort.demo.cluster_state import DemoClusterState, ExpectationFailed
 from kohort.demo.demo_cluster import DemoCluster
 from kohort.demo.load_client import LoadClient
 from kohort.kube.client import PatchType
@@ -64,7 +64,7 @@ class CommandOutput:
 @dataclass
 class Demo:
     cluster: DemoCluster
-    state: ClusterState
+    state: DemoClusterState
     resources: AsyncExitStack
     """Closed after the last chapter, or after a failure."""
     print_line: Callable[[str], None] = lambda text: None

@@ -24,14 +24,14 @@ class ExpectationFailed(Exception):
     """An expected state was not reached in time, or another one was."""
 
 
-class ClusterState:
+class DemoClusterState:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._objects: dict[str, dict[str, JsonObject]] = defaultdict(dict)
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def __aenter__(self) -> "ClusterState":
+    async def __aenter__(self) -> "DemoClusterState":
         for resource in (PODS, LEADER_WORKER_SETS, ROLLOUTS, GATEWAYS, NODES):
             self._tasks.append(asyncio.create_task(self._follow(resource)))
         return self

@@ -46,7 +46,7 @@ def _line(text: str, style: str = "") -> "Text":
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
-def groups(state: cluster_state.ClusterState) -> Iterator[str]:
+def groups(state: cluster_state.DemoClusterState) -> Iterator[str]:
     """A line for each group, a dot for each of its processes."""
     for name, pods in groupby(
         state.pods, key=lambda pod: (cluster_state.set_of(pod), pod["metadata"]["labels"][group_labels.GROUP_INDEX])

@@ -11,7 +11,7 @@ import click
 
 from kohort.demo import display
 from kohort.demo.chapters import Demo
-from kohort.demo.cluster_state import ClusterState
+from kohort.demo.cluster_state import DemoClusterState
 from kohort.demo.demo_cluster import CannotStartDemo, cluster
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _cancel_once(task: "asyncio.Task[int]") -> None:
 
 async def _run_chapters() -> int:
     async with cluster() as running:
-        async with ClusterState(running.client) as state, contextlib.AsyncExitStack() as resources:
+        async with DemoClusterState(running.client) as state, contextlib.AsyncExitStack() as resources:
             demo = Demo(running, state, resources)
             async with _displayed(demo):
                 done = await demo.run()

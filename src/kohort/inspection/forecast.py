@@ -36,7 +36,7 @@ _LONGEST = 10_000
 """Steps after which a roll is taken to have no end; the largest sets need one per group."""
 
 
-class Step(msgspec.Struct, frozen=True, rename="camel"):
+class ForecastStep(msgspec.Struct, frozen=True, rename="camel"):
     """One move of the leader StatefulSet."""
 
     partition: int
@@ -51,7 +51,7 @@ class Step(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
 
 
-class Change(msgspec.Struct, frozen=True):
+class SetChange(msgspec.Struct, frozen=True):
     path: str
     before: Json
     after: Json
@@ -61,10 +61,10 @@ class Forecast(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     action: str
     """create, roll, resize, scale, configure or nothing"""
-    changes: Sequence[Change]
+    changes: Sequence[SetChange]
     returns_to: int
     """The number of the revision whose content this is; 0 for a new one."""
-    steps: Sequence[Step]
+    steps: Sequence[ForecastStep]
     recreated: tuple[int, ...]
     held: tuple[int, ...]
     """Groups that keep their revision because the partition holds them."""
@@ -154,7 +154,7 @@ def _release(before: Snapshot | None, after: LeaderWorkerSet) -> ReleaseForecast
     return forecast_release(before.rollout, subject, None, before.pods)
 
 
-def _edited(before: Snapshot, after: LeaderWorkerSet) -> list[Change]:
+def _edited(before: Snapshot, after: LeaderWorkerSet) -> list[SetChange]:
     """Without the hold: admission adds it to a set that a Rollout releases, not the user."""
     found = differences(before.group_set.spec, after.spec, "spec")
     if before.rollout is None:
@@ -162,17 +162,17 @@ def _edited(before: Snapshot, after: LeaderWorkerSet) -> list[Change]:
     return [one for one in found if not (one.path.endswith(".partition") and one.after == HELD_GROUPS_PARTITION)]
 
 
-def _with_canary(release: ReleaseForecast, standing: int) -> Sequence[Step]:
+def _with_canary(release: ReleaseForecast, standing: int) -> Sequence[ForecastStep]:
     """A canary is like new groups beyond all that there are, more of them at each step of the release."""
     steps, reached = [], 0
     for count in (*release.replicas, release.extra_replicas):
-        steps.append(Step(0, 0, created=tuple(range(standing + reached, standing + max(count, reached)))))
+        steps.append(ForecastStep(0, 0, created=tuple(range(standing + reached, standing + max(count, reached)))))
         reached = max(count, reached)
     return steps
 
 
 def _room(
-    played: Sequence[Step],
+    played: Sequence[ForecastStep],
     before: Snapshot | None,
     after: LeaderWorkerSet,
     nodes: Sequence[Node],
@@ -197,8 +197,8 @@ def _action(
     changed: bool,
     resources: ResizeForecast | None,
     recreated: Sequence[int],
-    steps: Sequence[Step],
-    changes: Sequence[Change],
+    steps: Sequence[ForecastStep],
+    changes: Sequence[SetChange],
 ) -> str:
     if old is None:
         return "create"
@@ -221,7 +221,7 @@ def _played(
     changed: bool,
     kept: Collection[int],
     resizes: ResizeSimulation | None,
-) -> tuple[list[Step], tuple[int, ...]]:
+) -> tuple[list[ForecastStep], tuple[int, ...]]:
     """The steps of the roll, and the groups that the partition keeps at an old revision. Where groups are not ready, a
     roll stands still until they are: a forecast does not cover that. Groups that are resized in place are kept from
     the roll by the partition that their resizes ask for, as the operator does it. `kept` are groups that have the
@@ -232,7 +232,7 @@ def _played(
         GroupState(state.ready, index in kept if changed else state.updated)
         for index, state in enumerate(_standing(before))
     ]
-    steps: list[Step] = []
+    steps: list[ForecastStep] = []
     for _ in range(_LONGEST):
         view = RollView(
             after.replicas,
@@ -255,7 +255,7 @@ def _played(
             groups = [GroupState(one.ready, one.updated or index in resized) for index, one in enumerate(groups)]
             away = resizes.restarting(resized) if resizes is not None else frozenset()
             serving = sum(one.ready for index, one in enumerate(groups) if index not in away)
-            steps.append(Step(reached.partition, reached.replicas, resized=resized, serving=serving))
+            steps.append(ForecastStep(reached.partition, reached.replicas, resized=resized, serving=serving))
         if not (step.recreated or step.created or step.removed or resized) and reached == current and not changed:
             break
         current, changed = reached, False
@@ -263,7 +263,9 @@ def _played(
     return steps, tuple(index for index, state in enumerate(groups[:below]) if not state.updated)
 
 
-def _moved(groups: Sequence[GroupState], partition: int, replicas: int, reason: str) -> tuple[Step, list[GroupState]]:
+def _moved(
+    groups: Sequence[GroupState], partition: int, replicas: int, reason: str
+) -> tuple[ForecastStep, list[GroupState]]:
     """What the StatefulSets do with these two numbers, and the groups once all of it is done.
 
     A group that is new takes the new revision from the partition on, and the old one below it.
@@ -275,7 +277,7 @@ def _moved(groups: Sequence[GroupState], partition: int, replicas: int, reason: 
         GroupState(ready=True, updated=index >= partition or (index < count and groups[index].updated) or count == 0)
         for index in range(replicas)
     ]
-    step = Step(
+    step = ForecastStep(
         partition=partition,
         replicas=replicas,
         recreated=tuple(reversed(recreated)),
@@ -287,7 +289,7 @@ def _moved(groups: Sequence[GroupState], partition: int, replicas: int, reason: 
     return step, done
 
 
-def differences(before: Json, after: Json, path: str = "") -> list[Change]:
+def differences(before: Json, after: Json, path: str = "") -> list[SetChange]:
     """Fields that differ, by path. Lists of named things are compared by name, others by position."""
     if before == after:
         return []
@@ -298,7 +300,7 @@ def differences(before: Json, after: Json, path: str = "") -> list[Change]:
         old, new = _by_name(before), _by_name(after)
         keys = [*old, *(key for key in new if key not in old)]
         return [one for key in keys for one in differences(old.get(key), new.get(key), f"{path}[{key}]")]
-    return [Change(path, before, after)]
+    return [SetChange(path, before, after)]
 
 
 def _by_name(items: list[Json]) -> dict[str, Json]:
@@ -380,7 +382,7 @@ _OPENING: Mapping[str, str] = {
 }
 
 
-def _step_line(step: Step) -> str:
+def _step_line(step: ForecastStep) -> str:
     parts = []
     for verb, indexes in (("create", step.created), ("recreate", step.recreated), ("remove", step.removed)):
         if indexes:

@@ -9,7 +9,7 @@ import yaml
 
 from kohort.inspection.advice import Verb
 from kohort.inspection.release_subject import Subject, command, title
-from kohort.inspection.served_revisions import Served, Version, judged, key_to_return_to
+from kohort.inspection.served_revisions import ServedRevision, Version, judged, key_to_return_to
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import age
 from kohort.objects.json_types import JsonObject
@@ -17,7 +17,7 @@ from kohort.rules import group_labels
 from kohort.rules.group_template import NOT_IN_REVISIONS
 
 
-class Entry(msgspec.Struct, frozen=True, rename="camel"):
+class HistoryEntry(msgspec.Struct, frozen=True, rename="camel"):
     revision: int
     key: str
     current: bool
@@ -38,12 +38,12 @@ class NoSuchRevision(Exception):
     """The message names what there is."""
 
 
-def entries(subject: Subject, now: datetime) -> list[Entry]:
+def entries(subject: Subject, now: datetime) -> list[HistoryEntry]:
     """Oldest first."""
     known, using = served(subject), subject.using
     grouped = isinstance(subject, Snapshot)
     return [
-        Entry(
+        HistoryEntry(
             revision=one.number,
             key=one.key,
             current=one.key == subject.update_key,
@@ -60,7 +60,7 @@ def entries(subject: Subject, now: datetime) -> list[Entry]:
     ]
 
 
-def served(subject: Subject) -> Mapping[str, Served]:
+def served(subject: Subject) -> Mapping[str, ServedRevision]:
     """By key: which versions have served."""
     return judged(subject.versions, subject.update_key, subject.stable_key)
 

@@ -15,7 +15,7 @@ from kohort.inspection.tree import state_of_set
 from kohort.kube import clock
 
 
-class Progress(msgspec.Struct, frozen=True, rename="camel"):
+class WorkloadProgress(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     namespace: str
     state: str
@@ -50,11 +50,11 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
         return found is not None and (found.waits_for_approval or found.paused)
 
 
-def progress_of(snapshot: Snapshot, now: datetime | None = None) -> Progress:
+def progress_of(snapshot: Snapshot, now: datetime | None = None) -> WorkloadProgress:
     return progress_with_causes(snapshot, now or clock.now())[0]
 
 
-def progress_with_causes(snapshot: Snapshot, now: datetime) -> tuple[Progress, list[Cause]]:
+def progress_with_causes(snapshot: Snapshot, now: datetime) -> tuple[WorkloadProgress, list[Cause]]:
     """The causes are those that keep the set from being done: computed once, since they cost the most.
 
     A set is done when the operator has seen its last edit and calls it available, all wanted groups are ready, all
@@ -73,7 +73,7 @@ def progress_with_causes(snapshot: Snapshot, now: datetime) -> tuple[Progress, l
     waits = snapshot.releasing or (held > 0 and paused(snapshot))
     done = settled and not waits
     found = [] if done else causes(snapshot)
-    progress = Progress(
+    progress = WorkloadProgress(
         name=snapshot.name,
         namespace=group_set.metadata.namespace,
         state=state,
@@ -98,7 +98,7 @@ def progress_with_causes(snapshot: Snapshot, now: datetime) -> tuple[Progress, l
 WIDTH = 24
 
 
-def line(found: Progress) -> str:
+def line(found: WorkloadProgress) -> str:
     """One line with a bar.
 
     >>> from msgspec.structs import replace
@@ -124,7 +124,7 @@ def resize_line(found: ResizeProgress) -> str:
     return f"resize, {found.state}: {found.message}"
 
 
-def progress_lines(found: Progress) -> list[str]:
+def progress_lines(found: WorkloadProgress) -> list[str]:
     lines = [line(found)]
     if found.release is not None:
         lines.append(f"  {release_line(found.release)}")

@@ -17,7 +17,7 @@ import msgspec
 from kohort.inspection.advice import Verb
 from kohort.inspection.release_subject import Subject, command
 from kohort.inspection.snapshot import PAUSE_NOTE, Snapshot
-from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, Workload
+from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, PlainWorkload
 from kohort.objects.json_types import JsonObject
 from kohort.rules.group_identity import parse_index
 
@@ -35,12 +35,12 @@ def paused(subject: Subject) -> bool:
     rollout = subject.rollout
     if rollout is not None and rollout.spec.strategy.paused:
         return True
-    if isinstance(subject, Workload):
+    if isinstance(subject, PlainWorkload):
         return subject.kind == DEPLOYMENT and subject.held and not subject.releasing
     return NOTE in subject.metadata.annotations
 
 
-def pause_workload(workload: Workload) -> PauseDecision:
+def pause_workload(workload: PlainWorkload) -> PauseDecision:
     """A Deployment has a switch for it, a StatefulSet its partition."""
     name = f"{workload.kind} {workload.name}"
     if paused(workload) or (workload.kind == STATEFUL_SET and workload.held):
@@ -51,7 +51,7 @@ def pause_workload(workload: Workload) -> PauseDecision:
     return PauseDecision(body, f"{name} is paused: its partition keeps all pods as they are")
 
 
-def resume_workload(workload: Workload) -> PauseDecision:
+def resume_workload(workload: PlainWorkload) -> PauseDecision:
     name = f"{workload.kind} {workload.name}"
     if not workload.held:
         return PauseDecision(None, f"{name} is not paused")

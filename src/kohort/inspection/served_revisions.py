@@ -31,7 +31,7 @@ SERVED_AT: Final = group_labels.SERVED_AT
 CHANGE_CAUSE: Final = group_labels.CHANGE_CAUSE
 
 
-class Served(Enum):
+class ServedRevision(Enum):
     YES = "yes"
     ASSUMED = "assumed"
     NOT_YET = "not yet"
@@ -39,7 +39,7 @@ class Served(Enum):
 
     @property
     def may_be_returned_to(self) -> bool:
-        return self in (Served.YES, Served.ASSUMED)
+        return self in (ServedRevision.YES, ServedRevision.ASSUMED)
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -66,21 +66,21 @@ def images(*templates: JsonObject) -> tuple[str, ...]:
     return tuple(found)
 
 
-def judged(versions: Sequence[Version], wanted: str, stable: str) -> Mapping[str, Served]:
+def judged(versions: Sequence[Version], wanted: str, stable: str) -> Mapping[str, ServedRevision]:
     """By key of a revision. `wanted` and `stable` are keys; `stable` is empty if the workload does not say."""
     numbers = {one.key: one.number for one in versions}
     first = min((one.served_at for one in versions if one.served_at), default="")
     moving = stable in numbers and stable != wanted
-    found: dict[str, Served] = {}
+    found: dict[str, ServedRevision] = {}
     for one in versions:
         if one.served_at or one.key == stable:
-            found[one.key] = Served.YES
+            found[one.key] = ServedRevision.YES
         elif one.key == wanted:
-            found[one.key] = Served.NOT_YET if moving or first else Served.ASSUMED
+            found[one.key] = ServedRevision.NOT_YET if moving or first else ServedRevision.ASSUMED
         elif (moving and one.number > numbers[stable]) or (first and one.created > first):
-            found[one.key] = Served.NEVER
+            found[one.key] = ServedRevision.NEVER
         else:
-            found[one.key] = Served.ASSUMED
+            found[one.key] = ServedRevision.ASSUMED
     return found
 
 

@@ -46,7 +46,7 @@ class StoredRevision(View, frozen=True):
         return {key: value for key, value in found.items() if key != "$patch"}
 
 
-class Workload(msgspec.Struct, frozen=True):
+class PlainWorkload(msgspec.Struct, frozen=True):
     kind: str
     metadata: ObjectMeta
     spec: JsonObject
@@ -60,7 +60,7 @@ class Workload(msgspec.Struct, frozen=True):
     claims: Sequence[PersistentVolumeClaim] = ()
     silent_nodes: Mapping[str, str] = {}
     """Nodes of its pods that do not report that they are ready, by name: since when."""
-    canary: "Workload | None" = None
+    canary: "PlainWorkload | None" = None
     """The extra Deployment that carries the new version while a Rollout is under way."""
 
     @property

@@ -11,7 +11,7 @@ from kohort.inspection.cause import Cause, CauseKind
 from kohort.inspection.messages import GO_ON, cause_of, problem_text
 from kohort.inspection.pod_causes import pod_causes, resize_causes
 from kohort.inspection.problems import HeldWorkload, ReplicasMissing
-from kohort.inspection.progress import Progress, progress_with_causes
+from kohort.inspection.progress import WorkloadProgress, progress_with_causes
 from kohort.inspection.release import Release, release_line, release_of
 from kohort.inspection.release_causes import release_causes
 from kohort.inspection.release_subject import command
@@ -20,7 +20,7 @@ from kohort.inspection.served_revisions import images
 from kohort.inspection.set_causes import causes, is_fine, ordered
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import PodBranch, branch_of, cells, revision_words, wide_lines
-from kohort.inspection.workload import DEPLOYMENT, Workload
+from kohort.inspection.workload import DEPLOYMENT, PlainWorkload
 
 PENDING, UPDATING, AVAILABLE, PROGRESSING = "Pending", "Updating", "Available", "Progressing"
 
@@ -42,7 +42,7 @@ class WorkloadTree(msgspec.Struct, frozen=True, rename="camel"):
     canary: "WorkloadTree | None" = None
 
 
-def tree_of_workload(workload: Workload, now: datetime) -> WorkloadTree:
+def tree_of_workload(workload: PlainWorkload, now: datetime) -> WorkloadTree:
     numbers = {one.key: one.number for one in workload.versions}
     return WorkloadTree(
         kind=workload.kind,
@@ -62,7 +62,7 @@ def tree_of_workload(workload: Workload, now: datetime) -> WorkloadTree:
     )
 
 
-def state_of(workload: Workload) -> str:
+def state_of(workload: PlainWorkload) -> str:
     """
     | first that applies | word |
     |---|---|
@@ -107,7 +107,7 @@ def headline_of_workload(tree: WorkloadTree) -> str:
     return f"{tree.namespace}/{tree.kind.lower()}/{tree.name}  {tree.state}  {words}"
 
 
-def progress_of_workload(workload: Workload, now: datetime) -> tuple[Progress, list[Cause]]:
+def progress_of_workload(workload: PlainWorkload, now: datetime) -> tuple[WorkloadProgress, list[Cause]]:
     """With the causes that keep it from being done. Done as `kubectl rollout status` has it: seen, all pods new and
     ready, none of the old ones left; and no Rollout is under way."""
     held = max(0, workload.replicas - workload.updated) if workload.held else 0
@@ -116,7 +116,7 @@ def progress_of_workload(workload: Workload, now: datetime) -> tuple[Progress, l
     done = (workload.complete or partition_kept) and not waits and not workload.metadata.deleting
     found = [] if done else workload_causes(workload)
     numbers = {one.key: one.number for one in workload.versions}
-    progress = Progress(
+    progress = WorkloadProgress(
         name=workload.reference,
         namespace=workload.metadata.namespace,
         state=state_of(workload),
@@ -138,20 +138,24 @@ def progress_of_workload(workload: Workload, now: datetime) -> tuple[Progress, l
     return progress, found
 
 
-def progress_of_subject(subject: Snapshot | Workload, now: datetime) -> Progress:
+def progress_of_subject(subject: Snapshot | PlainWorkload, now: datetime) -> WorkloadProgress:
     return subject_progress_with_causes(subject, now)[0]
 
 
-def subject_progress_with_causes(subject: Snapshot | Workload, now: datetime) -> tuple[Progress, list[Cause]]:
+def subject_progress_with_causes(
+    subject: Snapshot | PlainWorkload, now: datetime
+) -> tuple[WorkloadProgress, list[Cause]]:
     """The causes are those that keep it from being done; none if it is."""
-    return progress_of_workload(subject, now) if isinstance(subject, Workload) else progress_with_causes(subject, now)
+    return (
+        progress_of_workload(subject, now) if isinstance(subject, PlainWorkload) else progress_with_causes(subject, now)
+    )
 
 
-def causes_of_subject(subject: Snapshot | Workload) -> list[Cause]:
-    return workload_causes(subject) if isinstance(subject, Workload) else causes(subject)
+def causes_of_subject(subject: Snapshot | PlainWorkload) -> list[Cause]:
+    return workload_causes(subject) if isinstance(subject, PlainWorkload) else causes(subject)
 
 
-def workload_causes(workload: Workload) -> list[Cause]:
+def workload_causes(workload: PlainWorkload) -> list[Cause]:
     found = _of_pods(workload)
     if workload.canary is not None:
         found += _of_pods(workload.canary)
@@ -163,14 +167,14 @@ def workload_causes(workload: Workload) -> list[Cause]:
     return ordered(found)
 
 
-def _of_pods(workload: Workload) -> list[Cause]:
+def _of_pods(workload: PlainWorkload) -> list[Cause]:
     context = workload.pod_context
     pods = sorted(workload.pods, key=lambda pod: pod.metadata.name)
     found = [cause for pod in pods if not is_fine(pod) for cause in pod_causes(pod, context)]
     return found + [cause for pod in pods for cause in resize_causes(pod, context)]
 
 
-def _held(workload: Workload) -> list[Cause]:
+def _held(workload: PlainWorkload) -> list[Cause]:
     if workload.releasing or not workload.held or workload.updated >= workload.replicas:
         return []
     problem = HeldWorkload(None if workload.kind == DEPLOYMENT else workload.partition)

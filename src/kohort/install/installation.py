@@ -18,7 +18,7 @@ from kohort import operator
 from kohort.install import owned_objects
 from kohort.install.install_kinds import resource_of
 from kohort.install.manifests import manifests
-from kohort.install.operator_readiness import NotAvailable, wait_available
+from kohort.install.operator_readiness import LOOK_SECONDS, NotAvailable, wait_available
 from kohort.install.options import Options
 from kohort.install.owned_objects import MADE_BY_THE_OPERATOR, OwnedObject
 from kohort.kube import errors
@@ -39,7 +39,6 @@ from kohort.kube.resources import (
 from kohort.objects.json_types import JsonObject
 
 FIELD_MANAGER: Final = "kohort-install"
-_LOOK_SECONDS: Final = 0.25
 _FINALIZE_SECONDS: Final = 20.0
 """For an operator that runs to end the releases that go with their definitions."""
 _HOOKS: Final = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
@@ -116,7 +115,7 @@ async def _check_places(client: Client, options: Options, wait: float) -> None:
             return
         if asyncio.get_running_loop().time() > deadline:
             raise InstallationFailed(f"namespace {options.namespace} is still being removed: try again when it is gone")
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _apply(client: Client, obj: JsonObject) -> str:
@@ -246,5 +245,5 @@ async def _gone(client: Client, which: Iterable[OwnedObject], seconds: float) ->
         while await client.find(one.resource, one.name, one.namespace) is not None:
             if asyncio.get_running_loop().time() > deadline:
                 return False
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)
     return True

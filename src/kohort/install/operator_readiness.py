@@ -14,7 +14,8 @@ from kohort.objects.container_reasons import ORDINARY_WAITS
 from kohort.objects.counted_nouns import agreeing, counted
 from kohort.objects.json_types import JsonObject
 
-_LOOK_SECONDS: Final = 0.25
+LOOK_SECONDS: Final = 0.25
+"""Between two looks at something that is waited for."""
 _PODS: Final = ",".join(f"{name}={value}" for name, value in SELECTOR.items())
 
 
@@ -31,7 +32,7 @@ async def wait_available(client: Client, namespace: str, seconds: float) -> None
                 problem = missing(deployment)
                 if not problem:
                     return
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(LOOK_SECONDS)
     except TimeoutError:
         pods = (await client.list(PODS, namespace, label_selector=_PODS)).items
         pods.sort(key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)

@@ -89,7 +89,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningCluster:
     """What is known of a cluster that is ready."""
 
     server: str
@@ -100,7 +100,7 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def cluster(options: Options) -> AsyncIterator[Running]:
+async def cluster(options: Options) -> AsyncIterator[RunningCluster]:
     """Start everything; the body runs when it is ready. Raises CannotStart."""
     with options.data.owned():
         _check_address(options.host, options.port)
@@ -142,7 +142,7 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
                     part_supervision.running(controllers),
                     report.kept(_in_process(server, "up")),
                 ):
-                    yield Running(address, options.data.export, note)
+                    yield RunningCluster(address, options.data.export, note)
         except (ApiError, StorageError) as error:
             raise options.data.unready(str(error)) from error
         finally:
@@ -150,7 +150,7 @@ async def cluster(options: Options) -> AsyncIterator[Running]:
 
 
 @contextlib.asynccontextmanager
-async def parts_only(options: Options) -> AsyncIterator[Running]:
+async def parts_only(options: Options) -> AsyncIterator[RunningCluster]:
     """Run controllers against another cluster. Raises CannotStart."""
     from kohort.kube.kubeconfig import KubeconfigError, load
 
@@ -180,11 +180,11 @@ async def parts_only(options: Options) -> AsyncIterator[Running]:
             controllers = _controllers(options, surroundings, lambda _: transport)
             async with part_supervision.running(controllers):
                 if isinstance(ours, contextlib.nullcontext):
-                    yield Running(connection.server, "", note)
+                    yield RunningCluster(connection.server, "", note)
                     return
                 report = Report(options.data, connection.server, controllers, with_server=False)
                 async with report.kept(transport):
-                    yield Running(connection.server, "", note)
+                    yield RunningCluster(connection.server, "", note)
     finally:
         await transport.close()
 

@@ -16,7 +16,7 @@ from kohort.kube.tasks import cancel_all
 
 if TYPE_CHECKING:
     from kohort.dashboard.commands import Commands
-    from kohort.dashboard.running import Running
+    from kohort.dashboard.running import RunningDashboard
 
 PATH: Final = "/dashboard"
 HOST: Final = "127.0.0.1"
@@ -27,7 +27,7 @@ class DashboardOnDemand:
         self._transport = transport
         self._commands = commands
         self._allow_actions = allow_actions
-        self._starting: asyncio.Future[Running] | None = None
+        self._starting: asyncio.Future[RunningDashboard] | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def answer(self, request: Request) -> Response:
@@ -40,12 +40,12 @@ class DashboardOnDemand:
         text = f"http://{HOST}:{running.port}{running.link()}\n"
         return Response(200, {"content-type": "text/plain; charset=utf-8"}, text.encode())
 
-    async def _run(self, started: "asyncio.Future[Running]") -> None:
+    async def _run(self, started: "asyncio.Future[RunningDashboard]") -> None:
         from kohort.dashboard.running import running
-        from kohort.dashboard.server import Settings
+        from kohort.dashboard.server import DashboardSettings
 
         client = Client(self._transport, field_manager="kohort-dashboard", user_agent="kohort-dashboard")
-        settings = Settings(allow_actions=self._allow_actions)
+        settings = DashboardSettings(allow_actions=self._allow_actions)
         try:
             async with running(client, (HOST, 0), settings, self._commands()) as found:
                 started.set_result(found)

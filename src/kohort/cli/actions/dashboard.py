@@ -13,7 +13,7 @@ from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.cli.connection import Refusal
 from kohort.dashboard.access import CertificateUsers, ProxyUsers
 from kohort.dashboard.running import running
-from kohort.dashboard.server import LOOPBACK, Settings
+from kohort.dashboard.server import LOOPBACK, DashboardSettings
 from kohort.dashboard.tls_listener import (
     AUTHENTICATION,
     AuthoritySource,
@@ -54,7 +54,7 @@ async def serve(
             f"--host {host}: with a one-time link the dashboard acts as you, so it listens on a loopback address only; "
             "for others, use --auth token or --auth certificate with --tls-cert and --tls-key"
         )
-    settings = Settings((*LOOPBACK, *(one.lower() for one in allowed_hosts)), allow_actions)
+    settings = DashboardSettings((*LOOPBACK, *(one.lower() for one in allowed_hosts)), allow_actions)
     transport = client.transport
     if auth != "link" and not isinstance(transport, HttpsTransport):
         raise Refusal(f"--auth {auth} needs a connection to an API server")

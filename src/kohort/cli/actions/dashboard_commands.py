@@ -10,7 +10,7 @@ from kohort.cli.actions import analysis, edit, plan, resize, snapshot_reader
 from kohort.cli.actions.output_formats import captured, show
 from kohort.cli.connection import Refusal
 from kohort.cli.error_messages import described
-from kohort.dashboard.commands import ActionRequest, Planned, Refused, Verb
+from kohort.dashboard.commands import ActionRefused, ActionRequest, Planned, Verb
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.history import NoSuchRevision
 from kohort.inspection.rollout_plan import RolloutForecast
@@ -80,7 +80,7 @@ def _check_sizes(sets: Sequence[JsonObject]) -> None:
         together += max(0, groups * size)
         if together > MOST_PODS:
             name = one["metadata"]["name"]
-            raise Refused(
+            raise ActionRefused(
                 f"LeaderWorkerSet {name} would have {counted(groups, 'group')} of {counted(size, 'pod')}; the "
                 f"dashboard foresees sets of up to {counted(MOST_PODS, 'pod')} together. On the command line: "
                 "kohort plan -f FILE"
@@ -122,6 +122,6 @@ def _refusals(namespace: str) -> Iterator[None]:
     try:
         yield
     except (Refusal, NoSuchRevision) as problem:
-        raise Refused(str(problem)) from problem
+        raise ActionRefused(str(problem)) from problem
     except ApiError as problem:
-        raise Refused(described(problem, namespace)) from problem
+        raise ActionRefused(described(problem, namespace)) from problem

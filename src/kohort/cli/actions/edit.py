@@ -17,7 +17,7 @@ from kohort.inspection.release_subject import Subject, command, title
 from kohort.inspection.resize_progress import stopped_groups
 from kohort.inspection.served_revisions import Version
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.workload import DEPLOYMENT, Workload
+from kohort.inspection.workload import DEPLOYMENT, PlainWorkload
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
 from kohort.kube.errors import Conflict, Forbidden, Invalid, NotFound
@@ -86,7 +86,7 @@ async def pause(client: Client, namespace: str, name: str) -> int:
     if found.rollout is not None:
         return await _pause_rollout(client, found.rollout, True)
     return await _hold(
-        client, found, roll_pause.pause_workload(found) if isinstance(found, Workload) else roll_pause.pause(found)
+        client, found, roll_pause.pause_workload(found) if isinstance(found, PlainWorkload) else roll_pause.pause(found)
     )
 
 
@@ -94,7 +94,7 @@ async def resume(client: Client, namespace: str, name: str) -> int:
     found = await snapshot_reader.subject(client, namespace, name)
     if found.rollout is not None:
         return await _pause_rollout(client, found.rollout, False)
-    decision = roll_pause.resume_workload(found) if isinstance(found, Workload) else roll_pause.resume(found)
+    decision = roll_pause.resume_workload(found) if isinstance(found, PlainWorkload) else roll_pause.resume(found)
     return await _hold(client, found, decision)
 
 

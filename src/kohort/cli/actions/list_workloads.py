@@ -13,7 +13,7 @@ from kohort.inspection.release import Release, release_of
 from kohort.inspection.release_subject import title
 from kohort.inspection.served_revisions import images
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import PlainWorkload
 from kohort.inspection.workload_views import state_of
 from kohort.kube import clock
 from kohort.kube.client import Client
@@ -43,7 +43,9 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
 async def list_workloads(client: Client, namespace: str, form: str, labels: str) -> int:
     """All sets, and the other workloads that a Rollout names. Without a namespace, of all."""
     keys = await snapshot_reader.keys(client, namespace, labels)
-    found: list[Snapshot | Workload] = [await snapshot_reader.snapshot(client, one.namespace, one.name) for one in keys]
+    found: list[Snapshot | PlainWorkload] = [
+        await snapshot_reader.snapshot(client, one.namespace, one.name) for one in keys
+    ]
     for rollout in await snapshot_reader.list_if_readable(client, ROLLOUTS, namespace, Rollout):
         ref = rollout.spec.workload_ref
         if ref.is_group_set or ref.kind.lower() not in snapshot_reader.WORKLOADS:
@@ -63,8 +65,8 @@ async def list_workloads(client: Client, namespace: str, form: str, labels: str)
     return 0
 
 
-def _line(subject: Snapshot | Workload, now: datetime) -> Line:
-    if isinstance(subject, Workload):
+def _line(subject: Snapshot | PlainWorkload, now: datetime) -> Line:
+    if isinstance(subject, PlainWorkload):
         state, ready, updated, size = state_of(subject), subject.ready, subject.updated, 1
         shown = images(subject.template)
     else:
@@ -151,7 +153,7 @@ async def releases(client: Client, namespace: str, name: str, form: str) -> int:
     return 0
 
 
-def _record(record: JsonObject, subject: Snapshot | Workload, rollout: Rollout) -> ReleaseRecord:
+def _record(record: JsonObject, subject: Snapshot | PlainWorkload, rollout: Rollout) -> ReleaseRecord:
     metadata, spec, status = record["metadata"], record.get("spec") or {}, record.get("status") or {}
     about, workload = spec.get("rollout") or {}, spec.get("workload") or {}
     steps = status.get("canarySteps") or []
@@ -178,5 +180,5 @@ def _images(spec: JsonObject) -> tuple[str, ...]:
     return images(*(one for one in templates if one))
 
 
-def _spec(subject: Snapshot | Workload) -> JsonObject:
+def _spec(subject: Snapshot | PlainWorkload) -> JsonObject:
     return subject.group_set.spec if isinstance(subject, Snapshot) else subject.spec

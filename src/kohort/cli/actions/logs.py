@@ -11,7 +11,7 @@ from kohort.cli.actions import snapshot_reader
 from kohort.cli.connection import REFUSED, Refusal
 from kohort.inspection.release_subject import title
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import PlainWorkload
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.pod_logs import TIMESTAMPS, Query, log_lines, stamped
@@ -57,10 +57,10 @@ async def _is_simulated(client: Client, node: str) -> bool:
     return found is not None and SIMULATED in (found["metadata"].get("labels") or {})
 
 
-def chosen(found: Snapshot | Workload, group: int | None, pod: str) -> list[Pod]:
+def chosen(found: Snapshot | PlainWorkload, group: int | None, pod: str) -> list[Pod]:
     """The pods of one group or all of them, leaders first, or the one named. A pod that is named may be one of the new
     version of a release."""
-    if isinstance(found, Workload) and group is not None:
+    if isinstance(found, PlainWorkload) and group is not None:
         raise Refusal(f"{title(found)} has no groups; leave --group out, or name a pod with --pod")
     of_release = found.canary.pods if pod and found.canary is not None else ()
     pods = sorted((*found.pods, *of_release), key=lambda one: (group_of(one) or 0, worker_of(one), one.metadata.name))
@@ -92,7 +92,7 @@ def _containers(pod: Pod) -> list[str]:
     return [one.name for one in (*(spec.containers or ()), *spec.init_containers, *spec.ephemeral_containers)]
 
 
-class Source(Protocol):
+class LogSource(Protocol):
     """Lines of one pod."""
 
     prefix: str
@@ -119,13 +119,13 @@ class _Pod:
             self.failed = True
 
 
-async def _follow(source: Source, query: Query) -> None:
+async def _follow(source: LogSource, query: Query) -> None:
     """Lines as they come, which is the order of time."""
     async for line in source.lines(query):
         click.echo(f"{source.prefix}  {line}")
 
 
-async def by_time(sources: Sequence[Source], query: Query) -> None:
+async def by_time(sources: Sequence[LogSource], query: Query) -> None:
     """What is there already, in the order in which it was written: always the oldest of the next lines of all pods."""
     shown = TIMESTAMPS in query
     asked = query if shown else (*query, TIMESTAMPS)

@@ -270,11 +270,6 @@ async def _stored(
     return patched
 
 
-def sets_in(file: str, text: str) -> Iterator[JsonObject]:
-    """The LeaderWorkerSets of a file, which may hold other things too."""
-    return (one for one in objects_in(file, text) if one["kind"] == KIND)
-
-
 def objects_in(file: str, text: str) -> Iterator[JsonObject]:
     """The objects of a file that take part in a release: sets and other workloads, Rollouts, Services and routes."""
     return _released(file, _documents_in(file, text))

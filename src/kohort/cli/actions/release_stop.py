@@ -18,7 +18,7 @@ from kohort.inspection.advice import Verb
 from kohort.inspection.release_subject import command, title
 from kohort.inspection.served_revisions import Version
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import PlainWorkload
 from kohort.kube.client import Client
 from kohort.kube.resources import ROLLOUTS
 from kohort.objects.json_types import JsonObject
@@ -53,7 +53,7 @@ async def stop_release(
     return 0
 
 
-def _stable(found: Snapshot | Workload) -> Version | None:
+def _stable(found: Snapshot | PlainWorkload) -> Version | None:
     """What to return to; None if the template is the stable one already."""
     if not found.releasing or found.stable_key == found.update_key:
         return None
@@ -62,7 +62,7 @@ def _stable(found: Snapshot | Workload) -> Version | None:
     return next(one for one in found.versions if one.key == found.stable_key)
 
 
-def preview(found: Snapshot | Workload, rollout: Rollout, stable: Version | None, delete: bool) -> list[str]:
+def preview(found: Snapshot | PlainWorkload, rollout: Rollout, stable: Version | None, delete: bool) -> list[str]:
     lines = []
     if stable is not None:
         lines.append(f"{title(found)} returns to revision {stable.number} ({stable.key}: {' '.join(stable.images)}).")

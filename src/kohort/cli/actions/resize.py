@@ -28,7 +28,7 @@ from kohort.inspection.advice import Command, Verb
 from kohort.inspection.capacity_forecast import Room
 from kohort.inspection.forecast import Forecast, forecast_lines
 from kohort.inspection.messages import listed_groups, request_words, way_words
-from kohort.inspection.progress import Progress, progress_lines, progress_of, resize_line
+from kohort.inspection.progress import WorkloadProgress, progress_lines, progress_of, resize_line
 from kohort.inspection.release_subject import command
 from kohort.inspection.resize_causes import resize_causes_of_set
 from kohort.inspection.resize_forecast import ResizeMethod
@@ -268,7 +268,7 @@ async def _follow(client: Client, before: Snapshot, wanted: JsonObject, options:
     return code
 
 
-def _progress_text(progress: Progress, screen: Screen) -> str:
+def _progress_text(progress: WorkloadProgress, screen: Screen) -> str:
     """On a terminal all of it, drawn over; elsewhere a line for each change."""
     if progress.resize is None or screen.live:
         return "\n".join(progress_lines(progress))
@@ -284,7 +284,7 @@ _CODES: Final[Mapping[str, int]] = {
 }
 
 
-def _outcome(progress: Progress) -> str:
+def _outcome(progress: WorkloadProgress) -> str:
     if progress.done:
         return "done"
     if progress.resize is not None and progress.resize.stopped:

@@ -9,7 +9,7 @@ from kohort.cli.connection import Refusal
 from kohort.inspection.release_subject import Subject, title
 from kohort.inspection.served_revisions import CHANGE_CAUSE
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import PlainWorkload
 from kohort.kube.client import Client, PatchType
 from kohort.objects.json_types import JsonObject
 
@@ -42,7 +42,7 @@ async def set_images(
     return 0
 
 
-def image_patch(subject: Snapshot | Workload, wanted: Mapping[str, str], role: str = "all") -> list[JsonObject]:
+def image_patch(subject: Snapshot | PlainWorkload, wanted: Mapping[str, str], role: str = "all") -> list[JsonObject]:
     """Only what changes. Leaders and workers may have different containers: every name must be found once."""
     missing = set(wanted)
     patch: list[JsonObject] = []
@@ -63,8 +63,8 @@ def image_patch(subject: Snapshot | Workload, wanted: Mapping[str, str], role: s
     return patch
 
 
-def _templates(subject: Snapshot | Workload, role: str) -> dict[str, JsonObject]:
-    if isinstance(subject, Workload):
+def _templates(subject: Snapshot | PlainWorkload, role: str) -> dict[str, JsonObject]:
+    if isinstance(subject, PlainWorkload):
         if role != "all":
             raise Refusal(f"{title(subject)} has no {role}s; leave --role out")
         return {"/spec/template": subject.template}

@@ -15,7 +15,7 @@ from kohort.inspection.advice import Command, Verb
 from kohort.inspection.container_causes import RECENTLY, restarts
 from kohort.inspection.release_subject import command
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.workload import Workload
+from kohort.inspection.workload import PlainWorkload
 from kohort.inspection.workload_views import (
     WorkloadTree,
     causes_of_subject,
@@ -54,8 +54,8 @@ async def _pictures(client: Client, namespace: str, name: str | None, form: str,
     return [line for one in trees for line in _drawn(one, wide=form == "wide")]
 
 
-def _tree(subject: Snapshot | Workload) -> tree.SetTree | WorkloadTree:
-    if isinstance(subject, Workload):
+def _tree(subject: Snapshot | PlainWorkload) -> tree.SetTree | WorkloadTree:
+    if isinstance(subject, PlainWorkload):
         return tree_of_workload(subject, clock.now())
     return tree.tree_of(subject, clock.now())
 
@@ -113,7 +113,7 @@ async def _follow(client: Client, namespace: str, name: str, form: str, watch: b
     return NOT_YET
 
 
-async def _snapshots(client: Client, namespace: str, name: str, watch: bool) -> AsyncIterator[Snapshot | Workload]:
+async def _snapshots(client: Client, namespace: str, name: str, watch: bool) -> AsyncIterator[Snapshot | PlainWorkload]:
     if not watch:
         yield await snapshot_reader.subject(client, namespace, name, surroundings=True)
         return
@@ -143,7 +143,7 @@ async def explain(client: Client, namespace: str, name: str, form: str) -> int:
     return NOT_YET
 
 
-def _recent_restarts(found: Snapshot | Workload) -> list[str]:
+def _recent_restarts(found: Snapshot | PlainWorkload) -> list[str]:
     """Restarts of containers that run again: no cause of a problem, but worth a line."""
     both = [found.pod_context] if found.canary is None else [found.pod_context, found.canary.pod_context]
     lines = [f"  {text}" for one in both for text in restarts(one, clock.now())]
@@ -177,8 +177,8 @@ async def show_history(client: Client, namespace: str, name: str, form: str, rev
     return 0
 
 
-def _members(one: history.Entry, subject: Snapshot | Workload) -> list[str]:
-    if isinstance(subject, Workload):
+def _members(one: history.HistoryEntry, subject: Snapshot | PlainWorkload) -> list[str]:
+    if isinstance(subject, PlainWorkload):
         return [str(one.pods)]
     return [",".join(map(str, one.groups)) or "-", str(one.size)]
 

@@ -17,7 +17,7 @@ from kohort.groups.revisions import Revision
 from kohort.inspection.release import CANARY_SUFFIX
 from kohort.inspection.silent_nodes import concerned_nodes, silent_nodes
 from kohort.inspection.snapshot import Snapshot
-from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, StoredRevision, Workload
+from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, PlainWorkload, StoredRevision
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Forbidden, NotFound
 from kohort.kube.object_identity import T
@@ -50,7 +50,7 @@ from kohort.rules import group_labels
 from kohort.rules.rollout_labels import CANARY_DEPLOYMENT, CANARY_SET
 
 
-class Kind(NamedTuple):
+class PlainWorkloadKind(NamedTuple):
     kind: str
     resource: Resource
     canary_label: str
@@ -59,13 +59,13 @@ class Kind(NamedTuple):
 
 GROUP_SET, ROLLOUT = "leaderworkerset", "rollout"
 WORKLOADS: Final = {
-    "deployment": Kind(DEPLOYMENT, DEPLOYMENTS, CANARY_DEPLOYMENT),
-    "statefulset": Kind(STATEFUL_SET, STATEFUL_SETS, ""),
+    "deployment": PlainWorkloadKind(DEPLOYMENT, DEPLOYMENTS, CANARY_DEPLOYMENT),
+    "statefulset": PlainWorkloadKind(STATEFUL_SET, STATEFUL_SETS, ""),
 }
 """Workloads without groups, by what a person types for their kind."""
 
 
-async def subject(client: Client, namespace: str, name: str, *, surroundings: bool = False) -> Snapshot | Workload:
+async def subject(client: Client, namespace: str, name: str, *, surroundings: bool = False) -> Snapshot | PlainWorkload:
     """A workload by its name on the command line.
 
     | typed | found |
@@ -91,7 +91,7 @@ async def subject(client: Client, namespace: str, name: str, *, surroundings: bo
         raise
 
 
-async def _of_rollout(client: Client, namespace: str, name: str, surroundings: bool) -> Snapshot | Workload:
+async def _of_rollout(client: Client, namespace: str, name: str, surroundings: bool) -> Snapshot | PlainWorkload:
     found: Rollout | None = await client.find(ROLLOUTS, name, namespace, type=Rollout)
     if found is None:
         raise Refusal(f"there is no Rollout {name} in namespace {namespace}; there are: kubectl get rollouts")
@@ -107,7 +107,9 @@ async def _of_rollout(client: Client, namespace: str, name: str, surroundings: b
     return await _workload(client, namespace, kind, ref.name, surroundings)
 
 
-async def _workload(client: Client, namespace: str, kind: Kind, name: str, surroundings: bool) -> Workload:
+async def _workload(
+    client: Client, namespace: str, kind: PlainWorkloadKind, name: str, surroundings: bool
+) -> PlainWorkload:
     document: JsonObject | None = await client.find(kind.resource, name, namespace)
     if document is None:
         there = [one.metadata.name for one in await list_if_readable(client, kind.resource, namespace, PartialObject)]
@@ -127,7 +129,7 @@ async def _workload(client: Client, namespace: str, kind: Kind, name: str, surro
         found = replace(found, silent_nodes=await _silent_nodes(client, found.pods))
     if not found.releasing:
         return found
-    canary: Workload | None = None
+    canary: PlainWorkload | None = None
     if kind.canary_label:
         copies = await client.list(kind.resource, namespace, label_selector=f"{kind.canary_label}={name}")
         living = [one for one in copies.items if "deletionTimestamp" not in one["metadata"]]
@@ -139,7 +141,7 @@ async def _workload(client: Client, namespace: str, kind: Kind, name: str, surro
     return replace(found, canary=canary, routes=await _routes(client, found.rollout, namespace))
 
 
-async def _pods_of(client: Client, kind: Kind, document: JsonObject) -> Workload:
+async def _pods_of(client: Client, kind: PlainWorkloadKind, document: JsonObject) -> PlainWorkload:
     """The workload with its pods and what keeps its versions."""
     metadata = msgspec.convert(document["metadata"], ObjectMeta)
     selector = msgspec.convert((document.get("spec") or {}).get("selector") or {}, Selector)
@@ -151,7 +153,7 @@ async def _pods_of(client: Client, kind: Kind, document: JsonObject) -> Workload
     )
     replica_sets = [one for one in sets if _owner(one.metadata) == metadata.uid]
     owners = {metadata.uid, *(one.metadata.uid for one in replica_sets)}
-    return Workload(
+    return PlainWorkload(
         kind=kind.kind,
         metadata=metadata,
         spec=document.get("spec") or {},
@@ -347,7 +349,7 @@ async def nothing(client: Client, namespace: str, labels: str) -> str:
     return f"No LeaderWorkerSets in {place}. Try: {first_set(namespace)}"
 
 
-async def workload_of_rollout(client: Client, rollout: Rollout) -> Workload | None:
+async def workload_of_rollout(client: Client, rollout: Rollout) -> PlainWorkload | None:
     """The Deployment or StatefulSet that a Rollout names, if it exists."""
     ref, namespace = rollout.spec.workload_ref, rollout.metadata.namespace
     try:

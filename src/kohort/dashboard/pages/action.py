@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import yaml
 
 from kohort.dashboard.action_page import MOST_REASON, ActionForm, ActionPage
-from kohort.dashboard.commands import Write
+from kohort.dashboard.commands import PlannedWrite
 from kohort.dashboard.html import Child, Html, path, tag
 from kohort.dashboard.pages.elements import (
     BAD,
@@ -61,7 +61,7 @@ def _forecast(page: ActionPage) -> Child:
     return [tag("h3", "What follows"), tag("pre", lines, class_="diff plan", tabindex="0", aria_label="What follows")]
 
 
-def _write(write: Write) -> Html:
+def _write(write: PlannedWrite) -> Html:
     text: str = yaml.safe_dump(write.body, sort_keys=False) if write.body else ""
     if len(text) > 4000:
         text = text[:4000] + "…"

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from kohort.dashboard.fleet import FAILING, STATES, FirstCause, Fleet, FleetFilter, FleetRow
+from kohort.dashboard.fleet import FAILING, STATES, FirstCause, FleetFilter, FleetPage, FleetRow
 from kohort.dashboard.html import ROOT, Child, Html, path, tag
 from kohort.dashboard.pages import release_words
 from kohort.dashboard.pages.elements import (
@@ -24,7 +24,7 @@ from kohort.dashboard.pages.elements import (
     tone_of_state,
     workload_path,
 )
-from kohort.dashboard.view import Part, Section
+from kohort.dashboard.view import Section, SectionPart
 from kohort.dashboard.workload_kinds import KINDS
 from kohort.inspection.cause import CauseKind
 from kohort.objects.counted_nouns import counted
@@ -33,16 +33,16 @@ COLUMNS = ("State", "Groups", "Revision", "Release", "First cause", "Age")
 """After the one with names."""
 
 
-def fleet_sections(fleet: Fleet) -> tuple[Section, ...]:
+def fleet_sections(fleet: FleetPage) -> tuple[Section, ...]:
     return (_summary(fleet), _filters(fleet), _rows(fleet), _pager(fleet))
 
 
-def _noun(fleet: Fleet) -> str:
+def _noun(fleet: FleetPage) -> str:
     """What the fleet consists of."""
     return "set" if all(KINDS[one].grouped for one in fleet.kinds) else "workload"
 
 
-def _summary(fleet: Fleet) -> Section:
+def _summary(fleet: FleetPage) -> Section:
     total = sum(fleet.states.values())
     tiles = [_tile(fleet.filter, "", f"All {_noun(fleet)}s", total, "all")]
     tiles.append(_tile(fleet.filter, FAILING, FAILING, fleet.failing, BAD if fleet.failing else QUIET))
@@ -59,7 +59,7 @@ def _tile(wanted: FleetFilter, state: str, text: str, count: int, tone: str) -> 
     return tag("li", link)
 
 
-def _filters(fleet: Fleet) -> Section:
+def _filters(fleet: FleetPage) -> Section:
     wanted = fleet.filter
     options = [tag("option", "All namespaces", value="")]
     known = dict.fromkeys([*fleet.namespaces, *([wanted.namespace] if wanted.namespace else [])])
@@ -93,7 +93,7 @@ def _filters(fleet: Fleet) -> Section:
     return Section("filters", tag("div", form, id="filters"))
 
 
-def _kinds(fleet: Fleet) -> Html | None:
+def _kinds(fleet: FleetPage) -> Html | None:
     """A choice only where there is one."""
     wanted = fleet.filter.kind
     if not wanted and all(KINDS[one].grouped for one in fleet.kinds):
@@ -111,9 +111,9 @@ def row_id(row: FleetRow) -> str:
     return f"{'set' if KINDS[row.kind].grouped else row.kind.lower()}-{row.namespace}.{row.name}"
 
 
-def _rows(fleet: Fleet) -> Section:
+def _rows(fleet: FleetPage) -> Section:
     head = (_noun(fleet).capitalize(), *COLUMNS)
-    parts = tuple(Part(row_id(one), table_row(head, _cells(one), id=row_id(one))) for one in fleet.rows)
+    parts = tuple(SectionPart(row_id(one), table_row(head, _cells(one), id=row_id(one))) for one in fleet.rows)
     if not parts:
         narrowed = any(value for key, value in fleet.filter.query if key not in ("sort", "page"))
         text = f"No {_noun(fleet)} matches this filter." if narrowed else "There are no sets that you may see."
@@ -179,7 +179,7 @@ def _cause(cause: FirstCause) -> Child:
     ]
 
 
-def _pager(fleet: Fleet) -> Section:
+def _pager(fleet: FleetPage) -> Section:
     wanted, page = fleet.filter, fleet.filter.page
     links: list[Child] = [
         tag("span", f"{counted(fleet.total, _noun(fleet))}, page {page} of {fleet.pages}", class_="sub")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from kohort.dashboard.html import Child, Html, path, tag
-from kohort.dashboard.nodes_page import Device, Domain, GroupOnNode, NodeRow, NodesPage
+from kohort.dashboard.nodes_page import Domain, GroupOnNode, NodeResource, NodeRow, NodesPage
 from kohort.dashboard.pages.elements import BAD, OK, QUIET, hidden, pill, section, set_path
 from kohort.dashboard.view import Section
 from kohort.inspection.readable_amounts import readable_amount
@@ -32,12 +32,12 @@ def _head(page: NodesPage) -> Section:
     )
 
 
-def _tile(label: str, number: str, device: Device | None) -> Html:
+def _tile(label: str, number: str, device: NodeResource | None) -> Html:
     drawn = _bar(device) if device is not None else None
     return tag("li", tag("span", number, class_="number"), tag("span", label, class_="label"), drawn, class_="tile")
 
 
-def _bar(device: Device) -> Html:
+def _bar(device: NodeResource) -> Html:
     """How much is free, as the words beside it say."""
     words = f"{_amounts(device)} {device.resource} free"
     back = tag("rect", x="0", y="0", width="100", height="6", rx="1.5", class_="open")
@@ -84,7 +84,7 @@ def _free(domain: Domain) -> Html:
     return tag("p", ", ".join(free) or "no accelerators", class_="quiet-text")
 
 
-def _amounts(device: Device) -> str:
+def _amounts(device: NodeResource) -> str:
     return f"{readable_amount(device.resource, device.free)} of {readable_amount(device.resource, device.allocatable)}"
 
 

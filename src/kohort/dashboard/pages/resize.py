@@ -19,7 +19,7 @@ from kohort.dashboard.pages.elements import (
     table,
 )
 from kohort.dashboard.pages.set import head_section
-from kohort.dashboard.resize_page import GroupResize, PodResize, ResizePage
+from kohort.dashboard.resize_page import GroupResize, PodResizeRow, ResizePage
 from kohort.dashboard.set_page import groups_at_once
 from kohort.dashboard.view import Section
 from kohort.objects.counted_nouns import counted
@@ -95,7 +95,7 @@ def _groups(page: ResizePage) -> Section:
     return section("resize-pods", "Pods", table("Pods", columns, rows), more=more)
 
 
-def _cells(group: GroupResize, pod: PodResize, *, first: bool, resizing: bool) -> list[Child]:
+def _cells(group: GroupResize, pod: PodResizeRow, *, first: bool, resizing: bool) -> list[Child]:
     about: Child = None
     if first:
         reason = tag("span", f"{group.reason} {group.message}".strip(), class_="sub") if group.reason else None

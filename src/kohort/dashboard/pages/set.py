@@ -42,13 +42,13 @@ from kohort.dashboard.set_page import (
     WorkloadPage,
     groups_at_once,
 )
-from kohort.dashboard.view import Part, Section
+from kohort.dashboard.view import Section, SectionPart
 from kohort.dashboard.workload_kinds import KINDS
 from kohort.groups.failure_evidence import GroupFailure, PodFailure
 from kohort.inspection.advice import Advice, Command
 from kohort.inspection.advice import Verb as AdvisedVerb
 from kohort.inspection.failure_messages import container_text, what_happened
-from kohort.inspection.history import Entry
+from kohort.inspection.history import HistoryEntry
 from kohort.inspection.tree import GroupBranch, PodBranch, age_text
 from kohort.objects.counted_nouns import counted
 
@@ -312,12 +312,12 @@ def _groups(page: SetPage, troubled: frozenset[str], act: Collection[str]) -> tu
     )
     cells = [_cell(one, troubled, "", restart) for one in tree.groups[first:end]]
     grids: list[Child] = [_grid(cells)]
-    parts = [Part(_cell_id("", one), cell) for one, cell in zip(tree.groups[first:end], cells, strict=True)]
+    parts = [SectionPart(_cell_id("", one), cell) for one, cell in zip(tree.groups[first:end], cells, strict=True)]
     if tree.canary is not None:
         shown = tree.canary.groups[first:end]
         new = [_cell(one, troubled, "canary-", "") for one in shown]
         grids += [tag("h3", f"New version: {tree.canary.name}"), _grid(new)]
-        parts += [Part(_cell_id("canary-", one), cell) for one, cell in zip(shown, new, strict=True)]
+        parts += [SectionPart(_cell_id("canary-", one), cell) for one, cell in zip(shown, new, strict=True)]
     grids.append(_pager(page))
     made = section("groups", "Groups", *grids, more=legend)
     frame = ",".join([str(page.page), str(page.pages), *(one.id for one in parts)])
@@ -527,7 +527,7 @@ def history_sections(page: HistoryPage, act: Collection[str]) -> tuple[Section, 
     return head_section(head, "history"), listed, section("difference", title, body)
 
 
-def _entry(head: SetHead, one: Entry, act: Collection[str]) -> list[Child]:
+def _entry(head: SetHead, one: HistoryEntry, act: Collection[str]) -> list[Child]:
     number = [tag("strong", one.revision), " ", pill("current", OK) if one.current else None]
     groups: Child = ", ".join(map(str, one.groups)) or NOTHING
     if not head.grouped:

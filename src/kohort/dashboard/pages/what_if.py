@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kohort.dashboard.html import ROOT, Child, Html, tag
 from kohort.dashboard.pages.elements import BAD, BUSY, OK, pill, section
 from kohort.dashboard.view import Section
-from kohort.dashboard.what_if_page import PlannedSet, WhatIfPage
+from kohort.dashboard.what_if_page import ForeseenSet, WhatIfPage
 from kohort.inspection.tree import age_text
 
 
@@ -51,7 +51,7 @@ def _namespace(page: WhatIfPage) -> Html:
     return tag("div", label, control, class_="field")
 
 
-def _planned(one: PlannedSet, number: int) -> Section:
+def _planned(one: ForeseenSet, number: int) -> Section:
     forecast = one.forecast
     marks: list[Child] = [pill(forecast.action, OK if forecast.action in ("nothing", "configure") else BUSY)]
     if forecast.room is not None:
@@ -61,7 +61,7 @@ def _planned(one: PlannedSet, number: int) -> Section:
     return section(f"plan-{number}", f"LeaderWorkerSet {forecast.name}", *body, more=more)
 
 
-def _figures(one: PlannedSet) -> Html:
+def _figures(one: ForeseenSet) -> Html:
     forecast, cost = one.forecast, one.cost
     figures: list[tuple[str, str]] = [
         ("groups recreated", str(len(forecast.recreated))),

@@ -107,8 +107,8 @@ class StatefulSets:
         owners = map_to_controller_owner("StatefulSet", "apps")(pod)
         if owners or controller_of(pod) is not None:
             return owners
-        parent = pod.metadata.name.rpartition("-")[0]
-        return (Key(pod.metadata.namespace, parent),)
+        parsed = parse_pod_name(pod.metadata.name)
+        return (Key(pod.metadata.namespace, parsed.parent),) if parsed is not None else ()
 
     async def _members(self, stateful_set: JsonObject) -> list[Pod]:
         name = stateful_set["metadata"]["name"]
