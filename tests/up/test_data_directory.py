@@ -12,15 +12,21 @@ from tests.children import imports
 
 from kohort.up import cluster
 from kohort.up.cluster import Options, parts_only
-from kohort.up.data_directory import DataDirectory, default_directory
+from kohort.up.data_directory import DataDirectory, Stopped, default_directory
 from kohort.up.lock_holder import flock_holder, is_running
 from kohort.up.startup_errors import CannotStart
 
 HOLDER = """
-import sys, time
+import signal, subprocess, sys
 from pathlib import Path
 from kohort.up.data_directory import DataDirectory
-with DataDirectory(Path(sys.argv[1])).owned():
+if "hangs" in sys.argv:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+data = DataDirectory(Path(sys.argv[1]))
+if "supervisor" in sys.argv:
+    with data.supervised():
+        sys.exit(subprocess.call([each for each in sys.orig_argv if each != "supervisor"]))
+with data.owned():
     print("mine", flush=True)
     sys.stdin.read()
 """
@@ -31,10 +37,10 @@ def data(tmp_path: Path) -> DataDirectory:
     return DataDirectory(tmp_path / "deep" / "data")
 
 
-def holder(data: DataDirectory) -> "subprocess.Popen[str]":
-    """Another process that owns the directory until its input ends."""
+def holder(data: DataDirectory, *how: str) -> "subprocess.Popen[str]":
+    """Another process that owns the directory until its input ends, or supervises one that does."""
     child = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(data.path)],
+        [sys.executable, "-c", HOLDER, str(data.path), *how],
         env=imports(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -87,7 +93,7 @@ def test_the_owner_can_be_asked_to_stop_though_its_lock_file_was_deleted(
             with pytest.raises(CannotStart), data.owned():
                 pass
         assert data.owner() == child.pid
-        assert data.stop_owner() == child.pid
+        assert data.stop_owner() == Stopped(child.pid)
     assert data.owner() is None
 
 
@@ -110,9 +116,25 @@ def test_a_directory_that_does_not_exist_has_no_owner(data: DataDirectory) -> No
 def test_the_owner_can_be_asked_to_stop_and_has_ended_then(data: DataDirectory) -> None:
     with holder(data) as child:
         assert is_running(child.pid)
-        assert data.stop_owner() == child.pid
+        assert data.stop_owner() == Stopped(child.pid)
         assert not is_running(child.pid)
     assert data.owner() is None
+
+
+def test_an_owner_that_hangs_is_killed(data: DataDirectory) -> None:
+    with holder(data, "hangs") as child:
+        assert data.stop_owner(seconds=0.1) == Stopped(child.pid, killed=(child.pid,))
+        assert not is_running(child.pid)
+    assert data.owner() is None
+
+
+def test_a_supervisor_that_waits_for_an_owner_that_hangs_is_killed_before_it(data: DataDirectory) -> None:
+    data.create()
+    with holder(data, "hangs", "supervisor") as supervisor:
+        owner = data.owner()
+        assert owner is not None and data.supervisor() == supervisor.pid
+        assert data.stop_owner(seconds=0.1) == Stopped(owner, killed=(supervisor.pid, owner))
+    assert (data.supervisor(), data.owner()) == (None, None)
 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:

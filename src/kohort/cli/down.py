@@ -6,7 +6,7 @@ import click
 
 from kohort.cli import option_types
 from kohort.cli.connection import fail
-from kohort.up.data_directory import DataDirectory, default_directory
+from kohort.up.data_directory import STOP_SECONDS, DataDirectory, default_directory
 from kohort.up.startup_errors import CannotStart
 
 
@@ -19,17 +19,22 @@ from kohort.up.startup_errors import CannotStart
 def command(data_dir: Path | None) -> None:
     """Stop the cluster of a data directory. Its state stays; `kohort up` continues from it.
 
-    Its pods are ended, including those that a killed `kohort up` has left running.
+    Its pods are ended, including those that a killed `kohort up` has left running. A process that does not end within
+    30 seconds is killed.
     """
     data = DataDirectory(data_dir or default_directory())
     try:
-        pid = data.stop_owner()
+        stopped = data.stop_owner()
         pods = data.end_leftovers()
     except CannotStart as failure:
         fail(str(failure))
-    if pid:
-        click.echo(f"stopped (pid {pid})")
+    if stopped is not None:
+        click.echo(f"stopped (pid {stopped.pid})")
+        for pid in stopped.killed:
+            click.echo(
+                f"killed pid {pid}: it did not end within {STOP_SECONDS:g} seconds after SIGTERM; see {data.log}"
+            )
     if pods:
         click.echo(f"ended {pods} {'pod' if pods == 1 else 'pods'} that a killed kohort had left")
-    if not pid and not pods:
+    if stopped is None and not pods:
         click.echo(f"kohort is not running on {data.path}")

@@ -23,6 +23,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from kohort.kube.private_files import NotPrivate, private_directory
 from kohort.up.lock_holder import flock_holder, is_running
 from kohort.up.startup_errors import CannotStart
@@ -30,6 +32,8 @@ from kohort.up.startup_errors import CannotStart
 MARKERS = ("store.db", "kohort.lock", "pki", "node")
 """One of these is in every directory that a cluster has used."""
 STOP_SECONDS = 30.0
+KILL_SECONDS = 10.0
+"""Until a killed process is gone: the kernel may have to finish what it waits for."""
 LEAST_ROOM = 1 << 20
 """Bytes on the disk below which a write that fails needs no other explanation."""
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -41,6 +45,12 @@ _HOLDER_TRIES = 100
 def default_directory() -> Path:
     base = os.environ.get("XDG_DATA_HOME", "")
     return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "kohort"
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    pid: int
+    killed: tuple[int, ...] = ()
+    """Processes that did not end when they were asked to: the cluster, its supervisor, or both."""
 
 
 class DataDirectory:
@@ -186,25 +196,39 @@ class DataDirectory:
             "holds the directory: end that process (SIGTERM), or choose another --data-dir"
         )
 
-    def stop_owner(self) -> int | None:
-        """Ask the running process to end and wait until it has; returns its pid, None when none runs.
+    def stop_owner(self, seconds: float = STOP_SECONDS) -> Stopped | None:
+        """Ask the running process to end and wait until it has; None when none runs. What has not ended after
+        `seconds` is killed.
 
-        The supervisor, if there is one, gets the signal first: it passes it on and does not start another process."""
+        The supervisor, if there is one, gets the signal first: it passes it on and does not start another process. It
+        waits for the process that it supervises, so one that hangs makes it wait as well; it is killed first, or it
+        would start another process."""
         owner, supervisor = self.owner(), self.supervisor()
-        if supervisor is not None:
-            self._stop(supervisor, self.supervisor)
-        if owner is not None and self.owner() == owner:
-            self._stop(owner, self.owner)
-        return owner or supervisor
+        killed: list[int] = []
+        if supervisor is not None and not self._stop(supervisor, self.supervisor, signal.SIGTERM, seconds):
+            self._kill(supervisor, self.supervisor)
+            killed.append(supervisor)
+        left = owner if owner is not None and self.owner() == owner else None
+        if left is not None and (killed or not self._stop(left, self.owner, signal.SIGTERM, seconds)):
+            self._kill(left, self.owner)
+            killed.append(left)
+        pid = owner or supervisor
+        return None if pid is None else Stopped(pid, tuple(killed))
 
-    def _stop(self, pid: int, holder: Callable[[], int | None]) -> None:
+    def _kill(self, pid: int, holder: Callable[[], int | None]) -> None:
+        if not self._stop(pid, holder, signal.SIGKILL, KILL_SECONDS):
+            raise CannotStart(f"kohort (pid {pid}) does not end although it was killed; see {self.log}")
+
+    def _stop(self, pid: int, holder: Callable[[], int | None], number: signal.Signals, seconds: float) -> bool:
+        """Whether the process has ended in time after this signal."""
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + STOP_SECONDS
+            os.kill(pid, number)
+        deadline = time.monotonic() + seconds
         while holder() == pid or is_running(pid):
             if time.monotonic() > deadline:
-                raise CannotStart(f"kohort (pid {pid}) does not stop; see {self.log}")
+                return False
             time.sleep(_POLL_SECONDS)
+        return True
 
     def end_leftovers(self) -> int:
         """End the pods that a killed process has left, and give back what they held; returns how many there were."""
