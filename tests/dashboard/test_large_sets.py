@@ -6,11 +6,13 @@ from types import FrameType
 import pytest
 from tests.builders import lws, pod
 
+from kohort.dashboard.fleet import row_of
 from kohort.dashboard.pages.set import set_sections
 from kohort.dashboard.resize_page import resize_page
-from kohort.dashboard.set_page import MOST_PODS_AT_ONCE, set_page
+from kohort.dashboard.set_page import MOST_PODS_AT_ONCE, logs_page, set_page
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.tree import drawn
 from kohort.kube import clock
 from kohort.objects.core import Pod
 from kohort.objects.json_types import Json
@@ -53,17 +55,35 @@ def test_what_a_page_costs_grows_with_its_pods_and_no_faster() -> None:
 @pytest.mark.parametrize(("groups", "size", "pages"), [(30, 16, 1), (200, 16, 7), (3, 1000, 3), (480, 1, 1)])
 def test_a_page_draws_a_bounded_number_of_pods(groups: int, size: int, pages: int) -> None:
     snapshot = large(groups, size)
-    drawn = []
+    shown = []
     for number in range(1, pages + 1):
         model, causes = set_page(snapshot, clock.now(), number)
         assert (model.page, model.pages, len(model.groups.groups)) == (number, pages, groups)
         sections = {one.id: one for one in set_sections(model, causes, ())}
         assert ("all-groups" in sections) == (pages > 1)
         assert len(sections["groups"].parts) * size <= max(MOST_PODS_AT_ONCE, size)
-        drawn += [one.id for one in sections["groups"].parts]
-    assert drawn == [f"group-{index}" for index in range(groups)]
+        shown += [one.id for one in sections["groups"].parts]
+    assert shown == [f"group-{index}" for index in range(groups)]
     if pages > 1:
         assert str(sections["all-groups"].html).count("<li>") == groups
+
+
+@pytest.mark.parametrize(("replicas", "size"), [(2**31 - 1, 1), (1, 2**31 - 1), (2, 2**30 - 1)])
+def test_a_set_that_wants_billions_of_pods_costs_others_nothing(replicas: int, size: int) -> None:
+    """Any user who may create a set in one namespace writes these numbers, and the fleet of all users shows it."""
+    made = lws("llm").replicas(replicas).size(size).subgroups(1)
+    leader = {group_labels.NAME: "llm", group_labels.GROUP_INDEX: "0", group_labels.WORKER_INDEX: "0"}
+    snapshot = Snapshot(made.as_view(LeaderWorkerSet), pods=[pod("llm-0").labels(leader).on("n").as_view(Pod)])
+    now = clock.now()
+    assert row_of(snapshot, now).wanted == replicas
+    model, causes = set_page(snapshot, now)
+    html = "".join(one.html for one in set_sections(model, causes, ()))
+    assert len(html) < 2_000_000
+    assert len(model.groups.groups) + model.groups.left_out == replicas
+    assert len("\n".join(drawn(model.groups))) < 1_000_000
+    assert "more" in html
+    logs_page(snapshot, now, None, "")
+    resize_page(snapshot, now)
 
 
 def test_a_page_beyond_the_last_is_the_last() -> None:

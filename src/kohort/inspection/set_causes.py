@@ -11,6 +11,7 @@ from typing import Final
 
 from kohort.groups.caches import owned_by
 from kohort.groups.observed_groups import cannot_be_completed
+from kohort.inspection.absent_groups import looked_at
 from kohort.inspection.advice import Advice, Verb
 from kohort.inspection.allowed_commands import offered, resume_refusal
 from kohort.inspection.cause import ORDER, Cause, CauseKind
@@ -35,6 +36,7 @@ from kohort.inspection.resize_progress import groups_under_way
 from kohort.inspection.roll_pause import paused
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import Pod
+from kohort.objects.counted_nouns import counted
 from kohort.rules import group_labels
 from kohort.rules.api_server_message import RequestRefusal, request_refusal
 from kohort.rules.group_state import pod_is_ready
@@ -172,8 +174,11 @@ def _held(snapshot: Snapshot) -> Iterator[Cause]:
 def _missing(snapshot: Snapshot) -> Iterator[Cause]:
     """Pods or revisions that are missing although nothing reports an error."""
     group_set = snapshot.group_set
-    for index in range(group_set.replicas):
+    indexes, left_out = looked_at(snapshot.leaders.keys(), group_set.replicas)
+    for index in indexes:
         leader = snapshot.leaders.get(index)
+        if index >= group_set.replicas:
+            continue
         if leader is None:
             yield cause_of(CauseKind.WAITING, LeaderMissing(), f"group {index}")
             continue
@@ -181,6 +186,8 @@ def _missing(snapshot: Snapshot) -> Iterator[Cause]:
         if count < group_set.template.size:
             waits = group_set.startup_policy == group_labels.LEADER_READY and not leader.ready
             yield cause_of(CauseKind.WAITING, PodsMissing(count, group_set.template.size, waits), f"group {index}")
+    if left_out:
+        yield cause_of(CauseKind.WAITING, LeaderMissing(), counted(left_out, "more group"))
     if all(state.ready for state in snapshot.states.values()):
         old = [f"group {index}" for index, state in sorted(snapshot.states.items()) if not state.updated]
         if old and group_set.partition == 0:

@@ -9,6 +9,7 @@ import msgspec
 from kohort.groups.leaderworkerset import LeaderWorkerSet, SubGroupPolicy
 from kohort.groups.status import AVAILABLE, UPDATING
 from kohort.groups.subgroups import subgroup_of
+from kohort.inspection.absent_groups import looked_at
 from kohort.inspection.pod_resources import (
     RESOURCE_COLUMNS,
     PodResources,
@@ -43,6 +44,10 @@ class PodBranch(msgspec.Struct, frozen=True, rename="camel"):
     age_seconds: int
     resources: PodResources = PodResources()
     """Cpu and memory: as the spec asks, as the node accepted, as containers have them."""
+
+
+MOST_IN_SUBGROUPS = 10_000
+"""Pods of a group up to which its subgroups are shown: the size is what its user writes."""
 
 
 class Subgroup(msgspec.Struct, frozen=True, rename="camel"):
@@ -98,6 +103,8 @@ class SetTree(msgspec.Struct, frozen=True, rename="camel"):
     """How far a Rollout is with a new version."""
     canary: "SetTree | None" = None
     """The set that carries it."""
+    left_out: int = 0
+    """Wanted groups that do not exist and are not among `groups`, because they are too many."""
 
 
 def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None = None) -> SetTree:
@@ -109,7 +116,8 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
         group_set.status.restarts, group_set.metadata.annotations, leader_identities(snapshot.leaders)
     )
     groups = []
-    for index in sorted(indexes | set(range(group_set.replicas))):
+    shown, left_out = looked_at(indexes, group_set.replicas)
+    for index in shown:
         members = snapshot.members(index)
         leader = snapshot.leaders.get(index)
         state = states.get(index)
@@ -150,12 +158,13 @@ def tree_of(snapshot: Snapshot, now: datetime, numbers: Mapping[str, int] | None
         images=images(group_set.template.leader, group_set.template.worker),
         release=release_of(snapshot, now),
         canary=tree_of(snapshot.canary, now, numbers) if snapshot.canary is not None else None,
+        left_out=left_out,
     )
 
 
 def subgroups_of(members: Sequence[Pod], size: int, policy: SubGroupPolicy | None) -> list[Subgroup]:
     """Existing pods say themselves where they are; missing ones will be where the policy puts them."""
-    if policy is None or not policy.sub_group_size:
+    if policy is None or not policy.sub_group_size or size > MOST_IN_SUBGROUPS:
         return []
     width, kind = policy.sub_group_size, policy.sub_group_policy_type or group_labels.LEADER_WORKER
     there: dict[int, list[str]] = {}
@@ -230,6 +239,10 @@ def drawn(tree: SetTree, *, wide: bool = False) -> list[str]:
         lines.append(f"{'└─' if last else '├─'} {_group_line(group)}")
         indent = "   " if last else "│  "
         lines += [indent + line for line in _pod_lines(group, wide)]
+    if tree.left_out:
+        lines.append(
+            f"and {counted(tree.left_out, 'more group')} that {agreeing(tree.left_out, 'does', 'do')} not exist yet"
+        )
     if tree.release is not None:
         lines.append(release_line(tree.release))
     if tree.canary is not None:

@@ -33,6 +33,7 @@ from kohort.dashboard.pages.elements import (
     workload_path,
 )
 from kohort.dashboard.set_page import (
+    MOST_PODS_AT_ONCE,
     EventsPage,
     FailuresPage,
     HistoryPage,
@@ -318,6 +319,9 @@ def _groups(page: SetPage, troubled: frozenset[str], act: Collection[str]) -> tu
         new = [_cell(one, troubled, "canary-", "") for one in shown]
         grids += [tag("h3", f"New version: {tree.canary.name}"), _grid(new)]
         parts += [SectionPart(_cell_id("canary-", one), cell) for one, cell in zip(shown, new, strict=True)]
+    if tree.left_out:
+        words = f"{counted(tree.left_out, 'more group')} not created yet."
+        grids.append(tag("p", words, class_="empty"))
     grids.append(_pager(page))
     made = section("groups", "Groups", *grids, more=legend)
     frame = ",".join([str(page.page), str(page.pages), *(one.id for one in parts)])
@@ -432,7 +436,10 @@ def _squares(group: GroupBranch, troubled: frozenset[str]) -> Html:
 
 
 def _missing(count: int) -> list[Html]:
-    return [tag("li", hidden("missing pod"), class_="pod missing") for _ in range(count)]
+    """At most as many squares as a page has pods; of a larger group, the number is written."""
+    squares = [tag("li", hidden("missing pod"), class_="pod missing") for _ in range(min(count, MOST_PODS_AT_ONCE))]
+    left = count - len(squares)
+    return [*squares, tag("li", f"and {left} more missing", class_="sub")] if left > 0 else squares
 
 
 def group_tone(group: GroupBranch, troubled: frozenset[str]) -> str:
