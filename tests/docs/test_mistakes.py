@@ -54,7 +54,7 @@ EMPTY = (
         'is refused:\n  spec.replicas: .* must be of type integer: "string"$',
     ),
     (plan_of("replicas: 2", "replcas: 2"), 1, 'unknown field "spec.replcas"'),
-    (plan_of("cpu: 100m", "cpu: lots"), 1, 'requests.cpu: Invalid value: "lots"'),
+    (plan_of("cpu: 100m", "cpu: lots"), 1, 'requests\\[cpu\\]: Invalid value: "lots"'),
 )
 STANDING = (
     ("kohort get lmm", 1, "there is no LeaderWorkerSet lmm in namespace default; there are: llm"),
