@@ -117,6 +117,26 @@ async def test_each_step_resizes_so_many_groups_of_the_stable_set(blue_green: bo
         assert story.stable["spec"]["rolloutStrategy"]["resourceUpdatePolicy"] == "InPlaceOnly"
 
 
+@pytest.mark.parametrize("policy", ["InPlaceOnly", "InPlaceOrRecreate"])
+async def test_a_step_does_not_count_a_held_group_as_it_is(policy: str) -> None:
+    subject = resizable(policy)
+    subject["spec"]["leaderWorkerTemplate"]["restartBudget"] = {"maxRestarts": 0}
+    async with begun(subject) as story:
+        before, leader = story.uids(), f"{NAME}-3"
+        orders = {"exit-code": "3", "crashes": "1", "exit-after": "0s"}
+        annotations = {f"simulation.kohort.dev/{key}": value for key, value in orders.items()}
+        await story.client.patch(PODS, f"{leader}-1", NAMESPACE, {"metadata": {"annotations": annotations}})
+        await story.until(lambda: story.stable["status"]["readyReplicas"] == 3)
+        held = {one["metadata"]["uid"] for one in story.pods() if one["metadata"]["name"].startswith(leader)}
+        await story.resize("200m")
+        await story.at(1)
+        assert story.groups_with("200m") == {"3"}
+        assert story.stable["status"]["readyReplicas"] == 4
+        assert before - story.uids() == held, "the group that failed is recreated, and no other"
+        await story.resize("100m")
+        await story.ended("100m")
+
+
 async def test_traffic_of_the_steps_does_nothing_and_the_message_says_so() -> None:
     async with begun() as story:
         routes = story.cluster.find(INGRESSES, "llm", NAMESPACE)

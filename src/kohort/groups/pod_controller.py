@@ -54,6 +54,7 @@ from kohort.kube.resources import LEADER_WORKER_SETS, PODS, Key
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.group_identity import is_leader
 from kohort.rules.restart_backoff import RestartBackoff
 
 _RECOVERY_LOOK: Final = 1.0
@@ -87,6 +88,7 @@ class PodController:
         controller = manager.controller("pod", self.reconcile, workers=8, max_delay=30)
         controller.watches(cache.pods)
         controller.watches(cache.pods, leaders_behind, when=lambda _, new: new is None)
+        controller.watches(cache.pods, lambda leader: map(key_of, members.of(leader)), when=_leader_was_adopted)
         controller.watches(cache.stateful_sets, map_to_controller_owner("Pod", ""))
         controller.watches(cache.services, map_to_controller_owner("Pod", ""), when=lambda _, new: new is None)
 
@@ -199,3 +201,11 @@ class PodController:
         body = {"metadata": {"uid": metadata.uid, "annotations": annotations}}
         with contextlib.suppress(NotFound, Conflict):
             await self.client.patch(PODS, metadata.name, metadata.namespace, body)
+
+
+def _leader_was_adopted(old: Pod | None, new: Pod | None) -> bool:
+    """After a resize, the labels of the leader move to the new revision last. Until then its workers look like those of
+    another revision, and what happened to one of them did not count."""
+    if old is None or new is None or not is_leader(new.metadata.labels):
+        return False
+    return old.metadata.labels.get(group_labels.REVISION) != new.metadata.labels.get(group_labels.REVISION)

@@ -232,9 +232,11 @@ class ResizeSimulation:
         pods = [_view_of_pod(pod, edit) for pod in members]
         if record is not None:  # it finishes or reverts first
             pods = [replace(pod, forward=PodProgress(ResizeStage.NOT_SENT)) for pod in pods]
-        broken = not (state is not None and state.ready) and any(map(is_broken, members))
+        restart = state.restart if state is not None else None
+        broken = restart is not None or (not (state is not None and state.ready) and any(map(is_broken, members)))
         unplaced = is_broken(leader) and not any(pod.spec.node_name for pod in members)
-        return GroupView(index, old if edit is not None else _NEW, edit, pods, True, not broken, broken, unplaced)
+        revision = old if edit is not None else _NEW
+        return GroupView(index, revision, edit, pods, True, not broken, broken, unplaced, restart=restart)
 
     @property
     def lowest_partition(self) -> int:
@@ -276,9 +278,8 @@ class ResizeSimulation:
         """These groups were recreated by the roll."""
         for index in indexes:
             if index in self._views:
-                self._views[index] = replace(
-                    self._views[index], revision=_NEW, edit=None, record=None, ready=True, broken=False, unplaced=False
-                )
+                serving = GroupView(index, _NEW, None, self._views[index].pods, True, ready=True)
+                self._views[index] = serving
 
     def ways(self) -> tuple[GroupResizeForecast, ...]:
         """What became of every group that has to change."""

@@ -19,6 +19,7 @@ from kohort.groups.resize.plan import (
 )
 from kohort.groups.resize.pod_progress import PodProgress, ResizeStage
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
+from kohort.rules.group_state import RestartState
 from kohort.rules.resource_edit import AmountChange, AmountField, InPlaceEdit, RecreateEdit, RecreateReason
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
@@ -322,3 +323,26 @@ def test_for_any_set(one: SetView) -> None:
             chosen = [pod for pod in group.pods if pod.name in action.pods]
             assert chosen and not any(pod.forward.progress is ResizeStage.INFEASIBLE for pod in group.pods)
     assert len({action.index for action in found.actions}) == len(found.actions), "one action per group and pass"
+
+
+@pytest.mark.parametrize("policy", [OR_RECREATE, ONLY])
+@pytest.mark.parametrize("restart", list(RestartState))
+def test_a_group_that_has_failed_is_recreated_with_the_new_resources(
+    policy: ResourceUpdatePolicy, restart: RestartState
+) -> None:
+    failed = group(0, ready=False, broken=True, restart=restart)
+    (mark,) = plan_group_resizes(view(failed, policy=policy)).actions
+    assert isinstance(mark, MarkGroup) and mark.record is not None and mark.record.phase is Phase.RECREATE
+    marked = msgspec.structs.replace(failed, record=mark.record)
+    then = plan_group_resizes(view(marked, policy=policy))
+    assert (then.actions, then.lowest_partition) == ((), 0), "the roll may reach it"
+
+
+@pytest.mark.parametrize("policy", [OR_RECREATE, ONLY])
+def test_a_group_that_is_held_midway_is_not_adopted(policy: ResourceUpdatePolicy) -> None:
+    record = ResizeRecord(NEW, Phase.RESIZING, NOW - 10)
+    done = group(0, pod("g-0", ResizeStage.COMPLETE), ready=False, broken=True, record=record)
+    held, due = (msgspec.structs.replace(done, restart=one) for one in (RestartState.HELD, RestartState.DUE))
+    recreate = MarkGroup(0, ResizeRecord(NEW, Phase.RECREATE, NOW - 10))
+    assert plan_group_resizes(view(held, policy=policy)).actions == (recreate,)
+    assert plan_group_resizes(view(due, policy=policy)).actions == (), "it returns at its former size, and begins again"

@@ -46,7 +46,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules import group_labels
-from kohort.rules.group_state import group_size, pod_is_ready
+from kohort.rules.group_state import group_size
 from kohort.rules.resize_conditions import IN_PROGRESS as RESIZE_IN_PROGRESS
 from kohort.rules.resource_edit import (
     AmountChange,
@@ -155,10 +155,8 @@ class GroupResizes:
         members = self._members(leader)
         changes = [leader_change, *([worker_change] * (len(members) - 1))]
         pods = self._pod_views(seen.key, index, members, changes)
-        failed = state is not None and state.restart is not None
+        restart = state.restart if state is not None else None
         ready = state is not None and state.ready
-        if failed and resource_update_policy(seen.group_set.spec) is ResourceUpdatePolicy.IN_PLACE_ONLY:
-            ready = all(map(pod_is_ready, members))
         return GroupView(
             index=index,
             revision=carried,
@@ -166,7 +164,8 @@ class GroupResizes:
             pods=pods,
             whole=self._is_whole(seen, leader, members),
             ready=ready,
-            broken=not ready and (failed or any(map(is_broken, members))),
+            broken=not ready and (restart is not None or any(map(is_broken, members))),
+            restart=restart,
             unplaced=is_broken(leader) and not any(pod.spec.node_name for pod in members),
             record=record,
         )

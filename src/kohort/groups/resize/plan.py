@@ -16,11 +16,14 @@ One group goes through these states; what is recorded on its leader says in whic
 |---|---|---|
 | nothing | the group is whole and ready, and it is its turn | `CheckGroup`: preflight, then Resizing |
 | nothing | a pod has amounts of someone else | none: the conflict is reported |
-| nothing | broken or failed, policy InPlaceOrRecreate | `MarkGroup(RECREATE)`: that costs no availability |
+| nothing | it has failed: held, or waits to be recreated | `MarkGroup(RECREATE)`: a new template begins afresh |
+| nothing | broken otherwise, policy InPlaceOrRecreate | `MarkGroup(RECREATE)`: that costs no availability |
 | nothing | no pod of it has a node | `MarkGroup(RECREATE)`: nothing runs that could be resized |
 | Resizing | pods that shrink are not done | `ResizePods`: those, leader first |
 | Resizing | pods that shrink are done | `ResizePods`: the others, leader last |
 | Resizing | all pods are complete, and the group is ready | `AdoptGroup` |
+| Resizing | the group is held by now | `MarkGroup(RECREATE)`: it would never become ready |
+| Resizing | the group waits to be recreated | none: it returns at its former size, and begins again |
 | Resizing | a pod is infeasible, or blocked beyond the deadline | `MarkGroup(REVERTING)` |
 | Resizing | someone else changed an amount of a pod | `MarkGroup(REVERTING, CONFLICT)` |
 | Resizing | another revision is wanted by now | `MarkGroup(REVERTING, SUPERSEDED)` |
@@ -37,9 +40,11 @@ or when nothing stands in its way any more:
 |---|---|---|
 | Reverted, DEADLINE_EXCEEDED | gives more time than it had | `MarkGroup(None)`: it is tried again |
 | Reverted, by any reason but CONFLICT and NOT_ADMITTED | InPlaceOrRecreate | `MarkGroup(RECREATE)` |
-| Recreate | InPlaceOnly, and the group has nodes | `MarkGroup(None)`: it must not be recreated any more |
+| Recreate | InPlaceOnly, and the group has nodes and has not failed | `MarkGroup(None)`: it must not be recreated |
 | Reverted | Recreate | none: the roll may reach the group |
 | Reverted, CONFLICT | its pods have amounts of a template again | `MarkGroup(None)`: it is tried again |
+
+InPlaceOnly keeps pods that serve. A group that has failed does not: it would be recreated anyway, or never serve again.
 
 While a record is removed, no other group begins: the group of the highest index comes first.
 
@@ -59,6 +64,7 @@ from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
 from kohort.objects.container_reasons import CRASH_LOOP_BACK_OFF
 from kohort.objects.meta import find_condition
 from kohort.objects.pods import Pod
+from kohort.rules.group_state import RestartState
 from kohort.rules.resize_restart import containers_restarted_by
 from kohort.rules.resource_edit import AmountChange, InPlaceEdit, RecreateEdit
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
@@ -89,10 +95,12 @@ class GroupView(msgspec.Struct, frozen=True):
     """All its pods exist and none is being deleted."""
     ready: bool
     broken: bool = False
-    """It is not ready and will not become ready by waiting, or is held, or waits to be recreated."""
+    """It is not ready and will not become ready by waiting, or it has failed."""
     unplaced: bool = False
     """No pod of it has a node, and the scheduler found none for its leader."""
     record: ResizeRecord | None = None
+    restart: RestartState | None = None
+    """It has failed, and is held or waits to be recreated: then it is not ready."""
 
 
 def view_of_pod(pod: Pod, change: AmountChange, *, is_leader: bool) -> PodView:
@@ -326,7 +334,8 @@ def _reconsider(view: SetView, group: GroupView, record: ResizeRecord) -> list[A
         return [MarkGroup(group.index, None)]
     only = view.policy is ResourceUpdatePolicy.IN_PLACE_ONLY
     if record.phase is Phase.RECREATE:
-        return [MarkGroup(group.index, None)] if only and not group.unplaced else []
+        kept = only and not group.unplaced and group.restart is None
+        return [MarkGroup(group.index, None)] if kept else []
     if not view.policy.in_place:
         return []
     if record.reason is RevertReason.CONFLICT and not _conflicts([group]):
@@ -343,6 +352,8 @@ def _continue_resize(view: SetView, group: GroupView, record: ResizeRecord) -> l
     reverting = _reason_to_revert(view, group, record)
     if reverting is not None:
         return [MarkGroup(group.index, reverting)]
+    if group.restart is RestartState.HELD:
+        return [MarkGroup(group.index, ResizeRecord(view.revision, Phase.RECREATE, record.since))]
     if not group.whole:
         return []
     shrinking = _not_sent(pod for pod in group.pods if pod.shrinks)
@@ -425,12 +436,16 @@ def _begin(view: SetView, pending: Sequence[GroupView]) -> list[Action]:
             continue
         if _conflicts([group]):
             continue
-        if group.unplaced or (group.broken and view.policy is ResourceUpdatePolicy.IN_PLACE_OR_RECREATE):
+        if group.unplaced or group.restart is not None or (group.broken and _may_recreate(view)):
             actions.append(MarkGroup(group.index, ResizeRecord(view.revision, Phase.RECREATE, view.now)))
         elif group.whole and (group.ready or group.broken) and occupied.beside(group) + checked < view.concurrency:
             actions.append(CheckGroup(group.index))
             checked += 1
     return actions
+
+
+def _may_recreate(view: SetView) -> bool:
+    return view.policy is ResourceUpdatePolicy.IN_PLACE_OR_RECREATE
 
 
 class _Occupied(NamedTuple):
