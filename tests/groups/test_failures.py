@@ -121,6 +121,51 @@ async def test_another_template_begins_afresh() -> None:
         assert len(moments) == BUDGET["maxRestarts"]
 
 
+@pytest.mark.parametrize("path", ["another image", "other resources", "restart by a user", "its back-off is over"])
+async def test_what_explains_a_failure_is_kept_whoever_deletes_the_pods(path: str) -> None:
+    async with groups_cluster() as cluster:
+        subject = budgeted(backoffSeconds=60).workers(template_with_cpu("100m"))
+        await create(cluster, subject.but("spec.rolloutStrategy.resourceUpdatePolicy", "InPlaceOrRecreate"))
+        await cluster.until(lambda: settled(cluster, 2))
+        first = uid(cluster, "llm-1")
+        await crash(cluster, "llm-1-1", 3)
+        second = await recreated(cluster, first)
+        await crash(cluster, "llm-1-1", 4)
+        await cluster.until(lambda: status(cluster)["restarts"]["1"].get("due") is not None)
+        match path:
+            case "another image":
+                await patch(cluster, "llm", new_image("new:2"))
+            case "other resources":
+                spec = template_with_cpu("200m")["spec"]
+                await patch(cluster, "llm", {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": spec}}}})
+            case "restart by a user":
+                since = json.dumps({"1": clock.micro_timestamp()})
+                note = {"metadata": {"annotations": {"kohort.dev/restarts-counted-since": since}}}
+                await patch(cluster, "llm", note)
+                await cluster.client.delete(PODS, "llm-1", NAMESPACE, propagation="Foreground")
+        await recreated(cluster, second)
+        codes = [one["pods"][0]["containers"][0]["exitCode"] for one in kept(cluster)]
+        assert (codes, [one["leader"] for one in kept(cluster)]) == ([4, 3], [second, first])
+
+
+@pytest.mark.parametrize("record", ["due", "exhausted"])
+async def test_the_status_forgets_why_a_group_waited_that_a_user_restarts(record: str) -> None:
+    async with groups_cluster() as cluster:
+        await create(cluster, budgeted(backoffSeconds=60, maxRestarts=2 if record == "due" else 1))
+        await cluster.until(lambda: settled(cluster, 2))
+        first = uid(cluster, "llm-1")
+        await crash(cluster, "llm-1-1")
+        second = await recreated(cluster, first)
+        await crash(cluster, "llm-1-1")
+        await cluster.until(lambda: status(cluster)["restarts"]["1"].get(record) is not None)
+        since = json.dumps({"1": clock.micro_timestamp()})
+        await patch(cluster, "llm", {"metadata": {"annotations": {"kohort.dev/restarts-counted-since": since}}})
+        await cluster.client.delete(PODS, "llm-1", NAMESPACE, propagation="Foreground")
+        await recreated(cluster, second)
+        await cluster.settle(quiet=10)
+        assert record not in status(cluster)["restarts"]["1"]
+
+
 async def test_an_operator_that_starts_anew_knows_what_was_spent() -> None:
     async with groups_cluster() as cluster:
         await create(cluster, budgeted())

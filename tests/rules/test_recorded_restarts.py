@@ -24,6 +24,7 @@ from kohort.rules.recorded_restarts import (
     is_held,
     leader_identities,
     outdated_groups,
+    outdated_records,
     parsed,
     with_restart_states,
 )
@@ -200,3 +201,10 @@ def test_an_age_is_the_time_that_has_passed(moment: datetime, seconds: int) -> N
 @pytest.mark.parametrize("time", ["2026-01-01T12:00:00", "2026-13-01T12:00:00Z", "noon", ""])
 def test_a_time_without_a_zone_is_no_time(time: str) -> None:
     assert parsed(time) is None
+
+
+def test_records_about_earlier_leaders_are_outdated() -> None:
+    assert outdated_records(HELD_AND_DUE, LEADERS) == {}
+    assert outdated_records(HELD_AND_DUE, {}) == {}, "a group without a leader may wait for one"
+    others = {index: ("another", revision) for index, (_, revision) in LEADERS.items()}
+    assert outdated_records(HELD_AND_DUE, others) == {"0": ("exhausted",), "1": ("due",)}

@@ -204,10 +204,12 @@ def secret_values(pod: JsonObject, container: str) -> list[str]:
 
 
 def with_failure(known: Sequence[GroupFailure], failure: GroupFailure) -> list[GroupFailure]:
-    """The failures with one more, the newest first. One that is known already stays as it is."""
-    if any(one.leader == failure.leader and one.held == failure.held for one in known):
+    """The failures with one more, the newest first. One that is known already stays as it is, unless its group is held
+    by now."""
+    same = [one for one in known if one.leader == failure.leader]
+    if any(one.held or not failure.held for one in same):
         return list(known)
-    return [failure, *known][:MOST_FAILURES]
+    return [failure, *(one for one in known if one not in same)][:MOST_FAILURES]
 
 
 def encoded(failures: Sequence[GroupFailure], most_bytes: int = MOST_BYTES) -> str:

@@ -138,7 +138,12 @@ class GroupRecreation:
             failed = failed_container(pod)
             due = DueRestart(leader.metadata.uid, clock.format_time(at), recreations, failed)
         self._problems.set_recreation_delayed(key_of(leader), due)
-        if due is not known and records_due_restarts(group_set):
+        if due is known:
+            return
+        if group_set.template.restart_budget is not None:
+            # Not only when the group is recreated: a roll or a user may delete its pods before.
+            await self._record_failure(group_set, leader, RestartCause.POD_RESTARTED)
+        if records_due_restarts(group_set):
             await self._records.note_due(group_set, leader, due)
 
     async def forget_due_restart(self, group_set: LeaderWorkerSet, pod: Pod, decision: RestartDecision | None) -> None:

@@ -37,7 +37,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
 from kohort.rules.group_identity import parse_pod_name
 from kohort.rules.group_state import GroupState
-from kohort.rules.recorded_restarts import exhausted_groups, leader_identities, outdated_groups
+from kohort.rules.recorded_restarts import exhausted_groups, leader_identities, outdated_groups, outdated_records
 
 COALESCE: Final = 1.0
 """Seconds between two status writes that differ only in their counters, as long as those are still moving."""
@@ -193,15 +193,19 @@ class SetStatusReporter:
         group_set = report.group_set
         if not group_set.status.restarts:
             return
+        leaders = self._leader_revisions(report.key)
         outdated = outdated_groups(
             group_set.status.restarts,
-            self._leader_revisions(report.key),
+            leaders,
             max(group_set.replicas, report.leaders.spec.replicas),
             has_budget=group_set.template.restart_budget is not None,
         )
-        if outdated:
+        records = outdated_records(group_set.status.restarts, leaders)
+        forgotten: JsonObject = {group: dict.fromkeys(names) for group, names in records.items()}
+        forgotten |= dict.fromkeys(outdated)
+        if forgotten:
             with contextlib.suppress(Conflict):
-                status = {"restarts": dict.fromkeys(outdated)}
+                status = {"restarts": forgotten}
                 await self._client.patch_status(LEADER_WORKER_SETS, group_set, status, locked=True)
 
     async def _forget_notes(self, report: SetReport, again: float) -> float:

@@ -172,6 +172,19 @@ def outdated_groups(
     return [group for group, entry in status.items() if is_outdated(group, entry)]
 
 
+def outdated_records(
+    status: Mapping[str, JsonObject], leaders: Mapping[int, tuple[str, str]]
+) -> dict[str, tuple[str, ...]]:
+    """By group: the records `exhausted` and `due` about an earlier leader than the one that it has."""
+    found: dict[str, tuple[str, ...]] = {}
+    for group, (uid, _) in leaders.items():
+        entry = status.get(str(group)) or {}
+        over = [name for name in ("exhausted", "due") if entry.get(name) and entry[name].get("leader") != uid]
+        if over:
+            found[str(group)] = tuple(over)
+    return found
+
+
 def counted_since(annotations: Mapping[str, str]) -> dict[str, str]:
     """When a user last restarted each group, by its index."""
     found = read_recorded(annotations.get(group_labels.RESTARTS_COUNTED_SINCE, ""), dict[str, str]) or {}
