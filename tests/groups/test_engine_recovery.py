@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 from tests.builders import LeaderWorkerSet, lws
 from tests.groups.drains import drain
-from tests.groups.test_failures import ORDER, uid
+from tests.groups.test_failures import ORDER, kept, uid
 from tests.groups.test_features import new_image
-from tests.groups.test_lifecycle import NAMESPACE, create, groups_cluster, images, patch, pods, settled
+from tests.groups.test_lifecycle import NAMESPACE, create, groups_cluster, images, patch, pods, settled, status
 
 from kohort.groups.engine_recovery import (
     AwaitRecovery,
@@ -22,6 +22,7 @@ from kohort.groups.engine_recovery import (
 from kohort.groups.previous_nodes import previous_node, with_preferred_node
 from kohort.kube.errors import Forbidden
 from kohort.kube.resources import CONFIG_MAPS, EVENTS, NODES, PODS
+from kohort.objects.json_types import JsonObject
 from kohort.rules.group_labels import ENGINE_RECOVERY, PREFER_PREVIOUS_NODES, RECOVERY_UNTIL
 from kohort.testing import Cluster
 
@@ -81,6 +82,35 @@ async def test_a_group_whose_engine_does_not_recover_is_restarted_when_the_time_
         await asyncio.sleep(58)
         assert uid(cluster, "llm-1") == before
         await cluster.until(lambda: uid(cluster, "llm-1") not in ("", before), 5)
+
+
+async def crash_again(cluster: Cluster, pod: str, number: int) -> None:
+    await cluster.client.patch(PODS, pod, NAMESPACE, {"metadata": {"annotations": {f"{ORDER}crash": str(number)}}})
+
+
+async def test_the_time_begins_when_the_container_ends_not_when_it_restarts() -> None:
+    """Every end makes the node wait longer until it restarts the container: 10 s, 20 s, 40 s, and at last 5 minutes."""
+    async with groups_cluster() as cluster:
+        await create(cluster, patient("90").but("spec.leaderWorkerTemplate.restartBudget", {"maxRestarts": 3}))
+        await cluster.until(lambda: settled(cluster, 2))
+        before = uid(cluster, "llm-1")
+        for number in range(1, 5):
+            await crash_again(cluster, "llm-1-1", number)
+            await cluster.until(lambda: RECOVERY_UNTIL in pods(cluster)["llm-1-1"]["metadata"]["annotations"])
+            await cluster.until(lambda: RECOVERY_UNTIL not in pods(cluster)["llm-1-1"]["metadata"]["annotations"])
+        assert uid(cluster, "llm-1") == before
+        await patch(cluster, "llm", {"metadata": {"annotations": {ENGINE_RECOVERY: "5"}}})
+        await crash_again(cluster, "llm-1-1", 9)
+        await cluster.until(lambda: waiting(cluster).get("status") == "True", 2)
+        assert waiting(cluster)["reason"] == "EngineRecovering"
+        until = pods(cluster)["llm-1-1"]["metadata"]["annotations"][RECOVERY_UNTIL]
+        assert f"its engine has until {until} to recover" in waiting(cluster)["message"]
+        await cluster.until(lambda: uid(cluster, "llm-1") not in ("", before), 8)
+        assert [one["pod"] for failure in kept(cluster) for one in failure["pods"]] == ["llm-1-1"]
+
+
+def waiting(cluster: Cluster) -> JsonObject:
+    return next((one for one in status(cluster).get("conditions", []) if one["type"] == "Waiting"), {})
 
 
 async def test_a_leader_that_fails_meanwhile_ends_the_wait() -> None:

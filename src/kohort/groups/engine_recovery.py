@@ -1,7 +1,7 @@
 """Inference engines may recover by themselves when a worker fails: annotation `kohort.dev/engine-recovery-seconds`.
 
-While the leader stays ready, a group is not restarted for a container of a worker that restarted. It gets that many
-seconds, from the moment at which the failure is first seen; when they are over, the pod is ready again or not:
+While the leader stays ready, a group is not restarted for a container of a worker that ended. It gets that many seconds,
+from the moment at which the failure is first seen; when they are over, the pod is ready again or not:
 
 | the leader | the time | the pod | decision |
 |---|---|---|---|
@@ -10,6 +10,9 @@ seconds, from the moment at which the failure is first seen; when they are over,
 | is ready | is over | is ready | GiveUpRestart: these restarts do not count any more |
 | is ready | is over | is not ready | restart the group |
 | is not ready | | | restart the group |
+
+The failure is seen when the container ends, not when it has restarted: kubelets wait up to 5 minutes before they restart
+a container that ended several times.
 """
 
 from collections.abc import Mapping
@@ -18,10 +21,28 @@ from typing import Final
 
 import msgspec
 
+from kohort.objects.container_reasons import CRASH_LOOP_BACK_OFF
+from kohort.objects.core import ContainerStatus, Pod
 from kohort.rules.group_identity import parse_index
 from kohort.rules.group_labels import ENGINE_RECOVERY, RECOVERY_UNTIL
 
 LONGEST: Final = 86_400
+
+
+def is_down(pod: Pod, expected_restarts: Mapping[str, int]) -> bool:
+    """Whether a container that runs as long as the pod has ended and does not run again yet, without a resize that is
+    expected to restart it."""
+    sidecars = {one.name for one in pod.spec.init_containers if one.sidecar}
+    statuses = (
+        *(one for one in pod.status.init_container_statuses if one.name in sidecars),
+        *pod.status.container_statuses,
+    )
+    return any(one.restart_count >= expected_restarts.get(one.name, 0) and _has_ended(one) for one in statuses)
+
+
+def _has_ended(status: ContainerStatus) -> bool:
+    waiting = status.state.waiting
+    return status.state.terminated is not None or (waiting is not None and waiting.reason == CRASH_LOOP_BACK_OFF)
 
 
 class EngineRecovery(msgspec.Struct, frozen=True):

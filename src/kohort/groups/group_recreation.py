@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from kohort.groups import failure_evidence, failure_slots, messages
+from kohort.groups.engine_recovery import is_down
 from kohort.groups.failure_evidence import GroupFailure
 from kohort.groups.failure_recorder import FailureRecorder
 from kohort.groups.failure_slots import FailureSlots
@@ -287,7 +288,8 @@ class GroupRecreation:
 
 def _has_failed(pod: Pod) -> bool:
     """Whether a pod explains why its group failed: a container has failed, or the pod is being deleted."""
-    return bool(restart_count(pod)) or pod.metadata.deleting or pod.status.phase == "Failed"
+    ended = bool(restart_count(pod)) or is_down(pod, expected_restarts(pod))
+    return ended or pod.metadata.deleting or pod.status.phase == "Failed"
 
 
 def failed_container(pod: Pod) -> FailedContainer:

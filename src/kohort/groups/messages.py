@@ -182,6 +182,10 @@ def engine_recovered(pod: str) -> str:
     return f"Worker pod {pod} is ready again and its leader stayed ready: its group is not restarted"
 
 
+def engine_recovers(why_not_ready: str, until: str) -> str:
+    return f"is {why_not_ready}; its leader is ready, and its engine has until {until} to recover before the group restarts"
+
+
 def created_workers(leader: str) -> str:
     return f"Created worker statefulset for leader pod {leader}"
 

@@ -6,7 +6,7 @@ import msgspec
 
 from kohort.groups import missed_webhook, restart_decision, revisions
 from kohort.groups.caches import GroupCache
-from kohort.groups.engine_recovery import EngineRecovery, recovery_of
+from kohort.groups.engine_recovery import EngineRecovery, is_down, recovery_of
 from kohort.groups.group_members import GroupMembers, key_of
 from kohort.groups.group_problems import GroupProblems
 from kohort.groups.group_restarts import decide_budget, restarts_of
@@ -14,7 +14,7 @@ from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.pod_plan import GroupPodObservation, WorkersObservation
 from kohort.groups.previous_workers import predecessors
 from kohort.groups.restart_budget import Delay, Exhausted, GroupHeld
-from kohort.groups.restart_counts import restart_count
+from kohort.groups.restart_counts import expected_restarts, restart_count
 from kohort.groups.restart_decision import (
     DelayRecreation,
     GroupFacts,
@@ -135,7 +135,7 @@ class PodObserver:
         return facts
 
     def _pod_facts(self, pod: Pod, policy: str, leader: Pod | None, recovery: EngineRecovery | None) -> PodFacts:
-        facts = msgspec.structs.replace(pod_facts(pod), recovery=recovery)
+        facts = msgspec.structs.replace(pod_facts(pod), recovery=recovery, down=is_down(pod, expected_restarts(pod)))
         if policy != group_labels.RECREATE_WHEN_STARTED or leader is None:
             return facts
         uncounted = (self._baselines.of(key_of(leader), leader.metadata.uid) or {}).get(pod.metadata.uid, 0)

@@ -50,6 +50,8 @@ class PodFacts(msgspec.Struct, frozen=True):
     phase: str = "Running"
     restarted: bool = False
     """A container or init container has restarted since the pod was created, or since its group had started."""
+    down: bool = False
+    """A container has ended, and has not restarted yet."""
     deleting: bool = False
     disrupted: bool = False
     """It is deleted for the sake of its node: evicted, drained or preempted."""
@@ -132,7 +134,7 @@ def decide_restart(pod: PodFacts, group: GroupFacts) -> RestartDecision:
     """What the state of `pod` means for its group."""
     if group.policy not in (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED):
         return KeepGroup(KeepReason.POLICY_CONCERNS_POD_ALONE)
-    if not (pod.restarted and pod.phase in ("Running", "Pending")) and not pod.deleting:
+    if not (_has_failed(pod) and pod.phase in ("Running", "Pending")) and not pod.deleting:
         return KeepGroup(KeepReason.POD_HEALTHY)
     if group.policy == group_labels.RECREATE_WHEN_STARTED and not has_started(group):
         return KeepGroup(KeepReason.GROUP_STARTING)
@@ -160,6 +162,14 @@ def decide_restart(pod: PodFacts, group: GroupFacts) -> RestartDecision:
     if group.delay > 0:
         return DelayRecreation(group.delay, group.recreations)
     return RecreateGroup(RestartCause.POD_RESTARTED)
+
+
+def _has_failed(pod: PodFacts) -> bool:
+    """A container that is down restarts at once or after a back-off, and counts then. Only the time that an engine has to
+    recover begins before, and has begun already if it is noted."""
+    if pod.restarted:
+        return True
+    return pod.recovery is not None and not pod.leader and (pod.down or pod.recovery.left is not None)
 
 
 def has_started(group: GroupFacts) -> bool:

@@ -109,6 +109,7 @@ class SetController:
         self.controller.watches(cache.leader_budgets, sets_of, when=_budget_changed)
         self.controller.watches(cache.pods, sets_of, when=_leader_changed)
         self.controller.watches(cache.pods, sets_of, when=resize_changed)
+        self.controller.watches(cache.pods, sets_of, when=_recovery_changed)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         group_set = self.cache.sets.get(key)
@@ -391,6 +392,12 @@ def _service_changed(old: GroupService | None, new: GroupService | None) -> bool
 
 def _budget_changed(old: LeaderBudget | None, new: LeaderBudget | None) -> bool:
     return new is None or (old is not None and old.spec != new.spec)
+
+
+def _recovery_changed(old: Pod | None, new: Pod | None) -> bool:
+    """Whether the time that the engine has to recover from the failure of a pod has begun or ended."""
+    before, after = (pod.metadata.annotations if pod is not None else {} for pod in (old, new))
+    return before.get(group_labels.RECOVERY_UNTIL) != after.get(group_labels.RECOVERY_UNTIL)
 
 
 def _leader_changed(old: Pod | None, new: Pod | None) -> bool:

@@ -15,6 +15,7 @@ that simply start would otherwise rewrite the status with every pod.
 | PodUnschedulable | has no node |
 | ContainerWaiting | has a container that cannot start, or waits to be restarted |
 | GroupFailing | restarted, which recreates its group; but that was done not long ago, and is delayed |
+| EngineRecovering | is a worker that failed, in a set that gives its engine time to recover; written at once |
 | LeaderSetRefused | none: the API server refuses the leader StatefulSet, with its message |
 | PodNotReady | runs, or begins to, and does not report that it is ready |
 """
@@ -61,6 +62,7 @@ class WaitingReason(StrEnum):
     POD_UNSCHEDULABLE = "PodUnschedulable"
     CONTAINER_WAITING = "ContainerWaiting"
     GROUP_FAILING = "GroupFailing"
+    ENGINE_RECOVERING = "EngineRecovering"
     LEADER_SET_REFUSED = "LeaderSetRefused"
     POD_NOT_READY = "PodNotReady"
 
@@ -102,6 +104,8 @@ class ObstacleTracker:
         if found is None:
             self.forget(key)
             return None, 0.0
+        if found.reason is WaitingReason.ENGINE_RECOVERING:
+            return found, 0.0
         now = asyncio.get_running_loop().time()
         known, since = self._since.get(key, (None, now))
         if known != found:
@@ -170,6 +174,9 @@ def _pod_obstacle(index: int, pod: Pod) -> Obstacle | None:
         text = messages.terminating(pod.spec.node_name, pod.metadata.deletion_timestamp or "")
     elif pod_is_ready(pod):
         return None
+    elif group_labels.RECOVERY_UNTIL in pod.metadata.annotations:
+        reason = WaitingReason.ENGINE_RECOVERING
+        text = messages.engine_recovers(why_not_ready(pod), pod.metadata.annotations[group_labels.RECOVERY_UNTIL])
     else:
         reason, text = _unready_reason(pod), f"is {why_not_ready(pod)}"
     return Obstacle(reason, messages.pod_obstacle(index, pod.metadata.name, text))

@@ -400,6 +400,7 @@ WAITING_PROBLEMS: Final[Mapping[str, str]] = {
         "see that the operator's webhook answers: kubectl get mutatingwebhookconfiguration "
         "lws-mutating-webhook-configuration; it comes with kohort install, and with every start of kohort up"
     ),
+    WaitingReason.ENGINE_RECOVERING: "wait; the annotation kohort.dev/engine-recovery-seconds of the set says how long",
 }
 """Reasons of the condition Waiting, which the operator sets, and what to do."""
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from kohort.groups.caches import owned_by
 from kohort.groups.observed_groups import cannot_be_completed
+from kohort.groups.waiting_reason import WaitingReason
 from kohort.inspection.absent_groups import looked_at
 from kohort.inspection.advice import Advice, Verb
 from kohort.inspection.allowed_commands import offered, resume_refusal
@@ -118,7 +119,8 @@ def _service_taken(snapshot: Snapshot) -> Iterator[Cause]:
 def _reported_by_operator(snapshot: Snapshot) -> Iterator[Cause]:
     for one in snapshot.group_set.status.conditions:
         if one["type"] == "Waiting" and one["status"] == "True" and one["reason"] in WAITING_PROBLEMS:
-            yield cause_of(CauseKind.REFUSED, ReportedWaiting(one["reason"], one["message"]), snapshot.name)
+            kind = CauseKind.WAITING if one["reason"] == WaitingReason.ENGINE_RECOVERING else CauseKind.REFUSED
+            yield cause_of(kind, ReportedWaiting(one["reason"], one["message"]), snapshot.name)
 
 
 def _incomplete_groups(snapshot: Snapshot) -> dict[int, str]:
