@@ -1,15 +1,20 @@
 """What `plan` says about edits of cpu and memory, without a cluster."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.builders import LeaderWorkerSet, lws
-from tests.inspection.scenes import group_set, member, scene
+from tests.inspection.scenes import group_set, leader_set, member, scene, workers
 
 from kohort.groups.resize.preflight import PreflightFailure, PreflightRefusal
+from kohort.inspection.awaited_groups import AwaitReason
 from kohort.inspection.forecast import Forecast, forecast, forecast_lines
 from kohort.inspection.messages import resize_forecast_lines
 from kohort.inspection.resize_forecast import GroupReason, Preflight, ResizeMethod
-from kohort.objects.core import Pod
+from kohort.inspection.snapshot import group_of
+from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules.resource_edit import RecreateReason
@@ -218,3 +223,91 @@ def test_no_group_is_added_for_a_resize_in_place() -> None:
     found = foresee(surging(BURSTABLE), surging(MORE))
     assert [(step.created, step.resized) for step in found.steps] == [((), (1,)), ((), (0,))]
     assert (found.extra_groups, found.extra_pods) == (0, 0)
+
+
+# Groups that are not ready now
+
+
+def foresee_with(
+    policy: str, *, unready: Sequence[int] = (), held: Sequence[int] = (), nodes: Sequence[Node] = ()
+) -> Forecast:
+    """Of three groups, some are not ready, or are held."""
+    budget: JsonObject = {"maxRestarts": 1}
+    before, after = (
+        subject(one, policy).but("spec.leaderWorkerTemplate.restartBudget", budget) for one in (BURSTABLE, MORE)
+    )
+    pods = pods_of(before)
+    pods = [replace(pod, status=replace(pod.status, conditions=())) if group_of(pod) in unready else pod for pod in pods]
+    sets = [leader_set(3), *(workers(index, available=int(index not in unready)) for index in range(3))]
+    wanted = group_set(before)
+    restarts = {str(index): {"exhausted": {"leader": f"uid-llm-{index}"}} for index in held}
+    wanted = replace(wanted, status=replace(wanted.status, restarts=restarts))
+    snapshot = scene(3, 2, pods=pods, stateful_sets=sets, group_set=wanted)
+    return forecast(snapshot, group_set(after), nodes)
+
+
+def steps(found: Forecast) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]]:
+    return [(step.resized, step.recreated, step.waits_for, step.serving) for step in found.steps]
+
+
+def test_a_held_group_is_recreated_where_that_is_allowed() -> None:
+    found = foresee_with(OR_RECREATE, held=[1])
+    assert steps(found) == [((2,), (), (), 2), ((), (1,), (), 2), ((0,), (), (), 3)]
+    assert ways(found)[1] == (ResizeMethod.RECREATE, GroupReason.BROKEN)
+    assert found.fewest_serving == 2
+
+
+def test_a_held_group_is_resized_in_place_and_stays_away_where_it_may_not_be_recreated() -> None:
+    found = foresee_with(ONLY, held=[1])
+    assert steps(found) == [((2,), (), (), 2), ((1,), (), (), 2), ((0,), (), (), 2)]
+
+
+def test_a_held_group_gets_another_template_first() -> None:
+    found = foresee_with("", held=[0])
+    assert steps(found) == [((), (0,), (), 2), ((), (2,), (), 2), ((), (1,), (), 2)]
+
+
+def test_groups_that_are_not_ready_come_last_when_they_are() -> None:
+    found = foresee_with(OR_RECREATE, unready=[1])
+    assert steps(found) == [((2,), (), (), 2), ((0,), (), (), 2), ((1,), (), (1,), 3)]
+    assert [(one.group, one.reason, one.comes_back) for one in found.awaited] == [(1, AwaitReason.NOT_READY, True)]
+    text = "\n".join(forecast_lines(found))
+    assert "3. when group 1 is ready: resize group 1 in place (3 groups ready meanwhile)" in text
+    assert "Waits for group 1: llm-1 is not ready yet." in text
+    assert "Refused" not in text
+
+
+def test_a_group_whose_pod_ends_is_waited_for() -> None:
+    before, after = subject(BURSTABLE, OR_RECREATE), subject(MORE, OR_RECREATE)
+    pods = [
+        replace(pod, metadata=replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+        if pod.metadata.name == "llm-1-1"
+        else pod
+        for pod in pods_of(before)
+    ]
+    sets = [leader_set(3), *(workers(index, available=int(index != 1)) for index in range(3))]
+    found = forecast(scene(3, 2, built=before, pods=pods, stateful_sets=sets), group_set(after))
+    assert ways(found) == dict.fromkeys((2, 1, 0), (ResizeMethod.IN_PLACE, None))
+    assert steps(found)[-1] == ((1,), (), (1,), 3)
+    assert [one.pod for one in found.awaited] == ["llm-1-1"]
+
+
+def test_a_group_without_leader_is_waited_for() -> None:
+    before, after = subject(BURSTABLE, OR_RECREATE), subject(MORE, OR_RECREATE)
+    pods = [pod for pod in pods_of(before) if group_of(pod) != 1]
+    found = forecast(scene(3, 2, built=before, pods=pods), group_set(after))
+    assert steps(found) == [((2,), (), (1,), 3), ((1,), (), (), 3), ((0,), (), (), 3)]
+
+
+def test_a_node_that_does_not_report_is_named() -> None:
+    condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    nodes = [
+        msgspec.convert({"metadata": {"name": f"node-{index}"}, "status": {"conditions": [condition]}}, Node)
+        for index in (1, 2)
+    ]
+    found = foresee_with(ONLY, unready=[1, 2], nodes=nodes)
+    assert steps(found) == [((0,), (), (), 1), ((2,), (), (1, 2), 3), ((1,), (), (), 3)]
+    assert [one.comes_back for one in found.awaited] == [False, False]
+    assert "Waits for group 2: node node-2 of llm-2 has not been ready since 2026-01-01T00:00:00Z." in forecast_lines(
+        found
+    )

@@ -12,8 +12,10 @@ from kohort.cli.actions.resize import ResizeResult
 from kohort.cli.connection import EXIT_CODES
 from kohort.cli.main import COMMANDS, main
 from kohort.inspection.analyses import AnalysisRow, MetricRow
+from kohort.inspection.awaited_groups import AwaitedGroup
 from kohort.inspection.capacity_forecast import Room
 from kohort.inspection.cause import CauseKind
+from kohort.inspection.drain_forecast import DrainedGroup, DrainForecast
 from kohort.inspection.forecast import Forecast, ForecastStep, SetChange
 from kohort.inspection.history import HistoryEntry
 from kohort.inspection.pod_resources import PodAmounts, PodResources
@@ -48,14 +50,18 @@ OUTPUTS: Final = (
     ("kohort plan: for each LeaderWorkerSet", Forecast),
     ("kohort plan: each of changes", SetChange),
     ("kohort plan: each of steps", ForecastStep),
+    ("kohort plan: each of awaited", AwaitedGroup),
     ("kohort plan: room", Room),
     ("kohort plan: resources", ResizeForecast),
     ("kohort plan: each of the groups of resources", GroupResizeForecast),
-    ("kohort plan: each of waitsFor", RoomShortage),
+    ("kohort plan: each of waitsFor of a group", RoomShortage),
     ("kohort plan: for each Rollout", RolloutForecast),
     ("kohort plan: each of a Rollout's steps", PlannedStep),
     ("kohort plan: release", ReleaseForecast),
     ("kohort plan: cost", RollCost),
+    ("kohort plan --drain", DrainForecast),
+    ("kohort plan --drain: each of groups", DrainedGroup),
+    ("kohort failures (a list)", GroupFailure),
     ("kohort status --cluster", ClusterStatus),
     ("kohort status --cluster: process", ProcessRecord),
     ("kohort status --cluster: each of parts", PartRecord),

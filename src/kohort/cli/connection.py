@@ -21,9 +21,13 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     2: "the command line itself is wrong",
     3: (
         "`status` and `explain`: the workload is not, or not yet, as it should be; `status --cluster`: not all parts "
-        "are ready; `plan`: the nodes lack the room, or a group is refused; `resize`: it stopped"
+        "are ready; `plan` and `resize --dry-run`: the nodes lack the room, a group is refused, or one is waited for "
+        "that does not become ready by itself; `plan --drain`: the drain would not end; `resize`: it stopped"
     ),
-    4: "`status`: a release is paused and waits for approval; `plan` and `diff` with `--exit-code`: differences",
+    4: (
+        "`status` and `resize`: a release is paused and waits for approval; `plan` and `diff` with `--exit-code`: "
+        "differences"
+    ),
     5: "`status -w --timeout`, `resize --timeout` and `release stop`: timed out",
     130: "interrupted",
 }

@@ -1,21 +1,27 @@
 """Forecast of what an edit of a set would do.
 
-The roll is played through with the very function that the operator rolls by, `plan_roll`, on the assumption that every
-group becomes ready: what is left is the order of things, how many groups are away at the worst moment, and how much
-room the surge needs.
+The roll is played through with the very functions that the operator rolls by, `plan_roll` and `plan_early_roll`, on the
+assumption that every group that is made becomes ready: what is left is the order of things, how many groups are away at
+the worst moment, and how much room the surge needs.
+
+A group that is not ready now stays so until it is recreated, or until nothing else can go on: then the next step names
+the groups that must be ready first (`waits_for`), and `awaited_groups` says what keeps them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from kohort.groups import revisions
+from kohort.groups.early_rolls import EarlyRollView, LeaderFacts, plan_early_roll
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.messages import roll_reason
 from kohort.groups.pod_mutation import PodRefused
 from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
+from kohort.inspection.awaited_groups import AwaitedGroup, awaited_groups
 from kohort.inspection.capacity_forecast import Room, room_for, room_lines
-from kohort.inspection.messages import listed_groups, resize_forecast_lines
+from kohort.inspection.messages import awaited_words, listed_groups, resize_forecast_lines
 from kohort.inspection.peak_demand import demand
 from kohort.inspection.readable_amounts import amount_text
 from kohort.inspection.resize_forecast import Preflight, ResizeForecast, ResizeSimulation, resize_forecast
@@ -23,7 +29,7 @@ from kohort.inspection.roll_cost import RollCost, roll_cost
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.stored_templates import with_pod_defaults, with_stored_pods
 from kohort.objects.core import Node, Pod
-from kohort.objects.counted_nouns import counted
+from kohort.objects.counted_nouns import agreeing, counted
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.forecast_types import ReleaseForecast
 from kohort.rollouts.group_set import HELD_GROUPS_PARTITION, GroupSet
@@ -48,6 +54,8 @@ class ForecastStep(msgspec.Struct, frozen=True, rename="camel"):
     """In place."""
     serving: int = 0
     """Groups that are ready while this step is under way."""
+    waits_for: tuple[int, ...] = ()
+    """Groups that are not ready now, and must be before this step begins."""
     reason: str = ""
 
 
@@ -89,6 +97,8 @@ class Forecast(msgspec.Struct, frozen=True, rename="camel"):
     """How long the roll takes, where no release does it; None if no running group shows how long one starts."""
     room: Room | None = None
     """Whether the nodes have the room; unknown if nodes could not be read."""
+    awaited: Sequence[AwaitedGroup] = ()
+    """The groups that steps wait for, with what keeps them from being ready."""
 
 
 def forecast(
@@ -142,6 +152,7 @@ def forecast(
         release=release,
         cost=roll_cost(steps, before, after) if release is None else None,
         room=_room(played, before, asked_after, nodes, pods),
+        awaited=awaited_groups(before, nodes, (index for step in steps for index in step.waits_for)) if before else (),
         **_releasing(before, changed),
     )
 
@@ -222,21 +233,22 @@ def _played(
     kept: Collection[int],
     resizes: ResizeSimulation | None,
 ) -> tuple[list[ForecastStep], tuple[int, ...]]:
-    """The steps of the roll, and the groups that the partition keeps at an old revision. Where groups are not ready, a
-    roll stands still until they are: a forecast does not cover that. Groups that are resized in place are kept from
-    the roll by the partition that their resizes ask for, as the operator does it. `kept` are groups that have the
-    wanted revision although the template changes: it returns to theirs."""
+    """The steps of the roll, and the groups that the partition keeps at an old revision. Groups that are resized in
+    place are kept from the roll by the partition that their resizes ask for, as the operator does it. `kept` are groups
+    that have the wanted revision although the template changes: it returns to theirs."""
     leaders = before.leader_set if before is not None else None
     current = LeaderSet(leaders.spec.replicas, leaders.partition, after.replicas) if leaders is not None else None
     groups = [
-        GroupState(state.ready, index in kept if changed else state.updated)
+        replace(state, updated=index in kept if changed else state.updated)
         for index, state in enumerate(_standing(before))
     ]
     steps: list[ForecastStep] = []
+    awaited: tuple[int, ...] = ()
     for _ in range(_LONGEST):
+        lowest = max(after.partition, resizes.lowest_partition if resizes is not None else 0)
         view = RollView(
             after.replicas,
-            max(after.partition, resizes.lowest_partition if resizes is not None else 0),
+            lowest,
             after.surge,
             after.unavailable,
             current,
@@ -244,37 +256,59 @@ def _played(
             template_changed=changed,
         )
         plan = plan_roll(view)
-        step, groups = _moved(groups, plan.partition, plan.replicas, roll_reason(plan))
+        early = _rolled_early(groups, min(after.replicas, plan.partition), lowest)
+        step, groups = _moved(groups, plan.partition, plan.replicas, early, roll_reason(plan))
         reached = LeaderSet(plan.replicas, plan.partition, after.replicas)
         if resizes is not None:
             resizes.recreate(step.recreated)
         if step.recreated or step.created or step.removed:
-            steps.append(step)
+            steps.append(replace(step, waits_for=awaited))
+            awaited = ()
         resized = resizes.advance() if resizes is not None else ()
         if resized:
-            groups = [GroupState(one.ready, one.updated or index in resized) for index, one in enumerate(groups)]
+            groups = [replace(one, updated=one.updated or index in resized) for index, one in enumerate(groups)]
             away = resizes.restarting(resized) if resizes is not None else frozenset()
             serving = sum(one.ready for index, one in enumerate(groups) if index not in away)
-            steps.append(ForecastStep(reached.partition, reached.replicas, resized=resized, serving=serving))
+            steps.append(
+                ForecastStep(reached.partition, reached.replicas, resized=resized, serving=serving, waits_for=awaited)
+            )
+            awaited = ()
         if not (step.recreated or step.created or step.removed or resized) and reached == current and not changed:
-            break
+            awaited = tuple(index for index, one in enumerate(groups) if not one.ready)
+            if not awaited:
+                break
+            groups = [GroupState(ready=True, updated=one.updated) for one in groups]
+            if resizes is not None:
+                resizes.becomes_ready(awaited)
         current, changed = reached, False
     below = min(after.partition, after.replicas)
     return steps, tuple(index for index, state in enumerate(groups[:below]) if not state.updated)
 
 
+def _rolled_early(groups: Sequence[GroupState], reached: int, partition: int) -> tuple[int, ...]:
+    """Groups that have failed and get the new template before their turn."""
+    states = {index: state for index, state in enumerate(groups) if state.exists}
+    leaders = {index: LeaderFacts(state.updated) for index, state in states.items()}
+    return plan_early_roll(EarlyRollView(range(reached), states, leaders, partition, on_delete=True, observed=True)).failed
+
+
 def _moved(
-    groups: Sequence[GroupState], partition: int, replicas: int, reason: str
+    groups: Sequence[GroupState], partition: int, replicas: int, early: Collection[int], reason: str
 ) -> tuple[ForecastStep, list[GroupState]]:
-    """What the StatefulSets do with these two numbers, and the groups once all of it is done.
+    """What the StatefulSets do with these two numbers, and the groups once all of it is done. `early` are groups below
+    the partition that are recreated all the same.
 
     A group that is new takes the new revision from the partition on, and the old one below it.
     """
     count = len(groups)
-    recreated = [index for index in range(partition, min(count, replicas)) if not groups[index].updated]
+    reached = [*early, *range(partition, min(count, replicas))]
+    recreated = [index for index in reached if not groups[index].updated]
     during = [ABSENT if index in recreated else state for index, state in enumerate(groups[:replicas])]
+    made = GroupState(ready=True, updated=True)
     done = [
-        GroupState(ready=True, updated=index >= partition or (index < count and groups[index].updated) or count == 0)
+        (made if index in recreated else groups[index])
+        if index < count
+        else replace(made, updated=index >= partition or count == 0)
         for index in range(replicas)
     ]
     step = ForecastStep(
@@ -355,7 +389,7 @@ def forecast_lines(found: Forecast) -> list[str]:
         lines += room_lines(found.room, found.extra_requests)
     if found.resources is not None:
         lines += resize_forecast_lines(found.resources)
-    return lines
+    return lines + [f"Waits for group {one.group}: {awaited_words(one)}." for one in found.awaited]
 
 
 def _during_release(in_place: bool) -> str:
@@ -389,7 +423,9 @@ def _step_line(step: ForecastStep) -> str:
             parts.append(f"{verb} {listed_groups(indexes)}")
     if step.resized:
         parts.append(f"resize {listed_groups(step.resized)} in place")
-    return f"{', '.join(parts)} ({counted(step.serving, 'group')} ready meanwhile)"
+    are = agreeing(len(step.waits_for), "is", "are")
+    when = f"when {listed_groups(step.waits_for)} {are} ready: " if step.waits_for else ""
+    return f"{when}{', '.join(parts)} ({counted(step.serving, 'group')} ready meanwhile)"
 
 
 def _short(value: Json) -> str:

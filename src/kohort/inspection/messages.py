@@ -9,6 +9,7 @@ from kohort.groups.resize.record import ResizeRecord, RevertReason
 from kohort.groups.resize.status import recreate_words
 from kohort.groups.waiting_reason import WaitingReason
 from kohort.inspection.advice import Advice, Command, Verb
+from kohort.inspection.awaited_groups import AwaitedGroup, AwaitReason
 from kohort.inspection.cause import Cause, CauseKind
 from kohort.inspection.pod_context import PodContext
 from kohort.inspection.problems import (
@@ -115,6 +116,21 @@ def way_words(one: GroupResizeForecast) -> str:
             return one.detail
         case None:
             return ""
+
+
+def awaited_words(one: AwaitedGroup) -> str:
+    """What keeps a group from being ready that an edit waits for."""
+    match one.reason:
+        case AwaitReason.HELD:
+            return f"it is held, and comes back with {one.command}"
+        case AwaitReason.NODE_NOT_READY:
+            return f"node {one.node} of {one.pod} has not been ready since {one.since}"
+        case AwaitReason.BROKEN:
+            return f"{one.pod} does not become ready by itself"
+        case AwaitReason.DUE:
+            return "it has failed, and is recreated when its back-off is over"
+        case AwaitReason.NOT_READY:
+            return f"{one.pod} is not ready yet" if one.pod else "it is not ready yet"
 
 
 def shortage_words(one: RoomShortage) -> str:

@@ -13,6 +13,9 @@ the preflight of each group said. What is left is the order, and for each group 
 | refused | a quota has no room; it is tried again when it has: `PreflightRefusal.QUOTA_EXCEEDED` |
 | refused | amounts of a pod were changed by someone else: `CONFLICT` |
 | refused | the set stops at another group before: `NOT_REACHED` |
+
+A group that is not ready now is looked at as the operator does it: one that has failed or is broken is recreated or
+begun, any other is passed over until it is ready (`becomes_ready`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,6 +52,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import ACCOUNTING, amounts_of, requests
 from kohort.rules import group_labels
+from kohort.rules.group_state import group_size
 from kohort.rules.group_template import canonical_template
 from kohort.rules.resize_restart import containers_restarted_by
 from kohort.rules.resource_edit import (
@@ -68,6 +72,7 @@ from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_u
 
 _LONGEST: Final = 10_000
 _COMPLETE: Final = PodProgress(ResizeStage.COMPLETE)
+_NOT_SENT: Final = PodProgress(ResizeStage.NOT_SENT)
 
 
 class ResizeMethod(StrEnum):
@@ -222,21 +227,31 @@ class ResizeSimulation:
         self._preflight = preflight
         self._edits = edits_of_groups(before, after)
         self._views = {index: self._first_view(before, index) for index in self._edits if index < after.replicas}
+        self._existing = min(len(before.ordered_states), after.replicas)
+        self._edit_of_absent = _edit(before, before.update_key, revisions.content(after)["spec"])
         self.resized: list[int] = []
 
     def _first_view(self, before: Snapshot, index: int) -> GroupView:
         edit, leader, members = self._edits[index], before.leaders[index], before.members(index)
         state = before.states.get(index)
-        record = read_record(leader.metadata.annotations)
         old = leader.metadata.labels.get(group_labels.REVISION, "")
         pods = [_view_of_pod(pod, edit) for pod in members]
-        if record is not None:  # it finishes or reverts first
-            pods = [replace(pod, forward=PodProgress(ResizeStage.NOT_SENT)) for pod in pods]
+        if read_record(leader.metadata.annotations) is not None:  # it finishes or reverts first
+            pods = [replace(pod, forward=_NOT_SENT) for pod in pods]
         restart = state.restart if state is not None else None
-        broken = restart is not None or (not (state is not None and state.ready) and any(map(is_broken, members)))
-        unplaced = is_broken(leader) and not any(pod.spec.node_name for pod in members)
-        revision = old if edit is not None else _NEW
-        return GroupView(index, revision, edit, pods, True, not broken, broken, unplaced, restart=restart)
+        ready = state is not None and state.ready
+        return GroupView(
+            index=index,
+            revision=old if edit is not None else _NEW,
+            edit=edit,
+            pods=pods,
+            whole=len(members) == group_size(leader, before.group_set.template.size)
+            and all(pod.active and pod.status.phase == "Running" for pod in members),
+            ready=ready,
+            broken=restart is not None or (not ready and any(map(is_broken, members))),
+            unplaced=is_broken(leader) and not any(pod.spec.node_name for pod in members),
+            restart=restart,
+        )
 
     @property
     def lowest_partition(self) -> int:
@@ -278,8 +293,24 @@ class ResizeSimulation:
         """These groups were recreated by the roll."""
         for index in indexes:
             if index in self._views:
-                serving = GroupView(index, _NEW, None, self._views[index].pods, True, ready=True)
-                self._views[index] = serving
+                recreated = replace(self._views[index], revision=_NEW, edit=None, record=None)
+                self._views[index] = replace(recreated, ready=True, broken=False, unplaced=False, restart=None)
+            elif index < self._existing:
+                self._views[index] = GroupView(index, _NEW, None, [], True, True)
+
+    def becomes_ready(self, indexes: Iterable[int]) -> None:
+        """These groups were not ready, and are now. One that did not exist was made with the former template."""
+        for index in indexes:
+            if index in self._views:
+                view = self._views[index]
+                gone = (ResizeStage.GONE, ResizeStage.NOT_SENT)
+                pods = [replace(one, forward=_NOT_SENT) if one.forward.progress in gone else one for one in view.pods]
+                view = replace(view, pods=pods, whole=True, ready=True, broken=False, unplaced=False)
+                self._views[index] = replace(view, restart=None)
+            elif index < self._existing:
+                edit = self._edit_of_absent
+                self._edits[index] = edit
+                self._views[index] = GroupView(index, _NEW if edit is None else "", edit, [], True, True)
 
     def ways(self) -> tuple[GroupResizeForecast, ...]:
         """What became of every group that has to change."""
@@ -313,7 +344,7 @@ class ResizeSimulation:
         return SetView(
             revision=_NEW,
             policy=self._policy,
-            replicas=0,  # groups that are not there yet need no resize
+            replicas=self._existing,
             partition=self._partition,
             concurrency=max(1, self._after.unavailable),
             deadline_seconds=1.0,

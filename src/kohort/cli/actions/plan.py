@@ -77,7 +77,7 @@ async def plan(
             [line for one in found for line in forecast_lines(one)]
             + [line for one in foreseen for line in rollout_lines(one)]
         )
-    if not all(map(has_room, found)):
+    if not all(map(can_finish, found)):
         return NOT_YET
     changes = [one.action for one in found] + [one.action for one in foreseen]
     return DIFFERENT if code and any(one != "nothing" for one in changes) else 0
@@ -133,9 +133,11 @@ async def forecast_of_set(
     return forecast(before, wished, nodes, pods, stored, preflight)
 
 
-def has_room(found: Forecast) -> bool:
-    """Whether the nodes have the room, and no group is refused."""
+def can_finish(found: Forecast) -> bool:
+    """Whether the nodes have the room, no group is refused, and every group that is waited for comes back by itself."""
     if found.room is not None and not found.room.fits:
+        return False
+    if not all(one.comes_back for one in found.awaited):
         return False
     ways = found.resources.groups if found.resources is not None else ()
     return not any(one.way is ResizeMethod.REFUSED or one.waits_for for one in ways)

@@ -126,7 +126,7 @@ async def resize_template(
     foreseen = await _forecast(client, found, msgspec.convert(stored, LeaderWorkerSet))
     if options.dry_run:
         show(forecast_lines(foreseen) if options.form == "text" else [document(foreseen, options.form)])
-        return 0 if plan.has_room(foreseen) else NOT_YET
+        return 0 if plan.can_finish(foreseen) else NOT_YET
     if policy is ResourceUpdatePolicy.IN_PLACE_ONLY and foreseen.recreated and not options.recreate:
         raise Refusal(_against_policy(foreseen))
     if policy.in_place and foreseen.recreated and foreseen.room is not None and not foreseen.room.fits:
