@@ -10,6 +10,8 @@ from kohort.inspection.drain_forecast import DrainForecast, drain_lines, forecas
 from kohort.inspection.node_bound_claims import node_bound_claims
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Node, Pod
+from kohort.objects.json_types import JsonObject
+from kohort.objects.policy import PodDisruptionBudget
 from kohort.objects.volumes import PersistentVolume, PersistentVolumeClaim, Volume
 from kohort.rules import group_labels
 
@@ -164,3 +166,64 @@ def test_a_drain_of_a_lost_node_does_not_end() -> None:
     assert drained(forced, leader(0, "a"), leader(1, "b"), since=since).ends
     other = built_pod("web", "shop").on("a").as_view(Pod)
     assert not forecast_drain("a", [other], [], not_ready_since=since).ends
+
+
+def test_turns_begin_at_1_also_if_the_first_one_waits() -> None:
+    found = drained(guarded(1), leader(0, "a"), leader(1, "a"), leader(2, "b", ready=False), leader(3, "b"))
+    assert [(one.turn, one.group, one.waits_for) for one in found.groups] == [
+        (1, 0, ["group 2"]),
+        (2, 1, ["group 0"]),
+    ]
+
+
+def test_scripts_find_the_turn_of_every_group() -> None:
+    found = drained(lws("llm").replicas(1), leader(0, "a"))
+    assert msgspec.to_builtins(found)["groups"][0]["turn"] == 1
+
+
+# PodDisruptionBudgets of users
+
+
+def budget(name: str, owner: SetView | None = None, namespace: str = "default", **status: int) -> PodDisruptionBudget:
+    document: JsonObject = {"metadata": {"name": name, "namespace": namespace}, "spec": {"selector": {}}}
+    if owner is not None:
+        document["metadata"]["ownerReferences"] = [owner.owner_reference()]
+    return msgspec.convert({**document, "status": status}, PodDisruptionBudget)
+
+
+def drained_with(*budgets: PodDisruptionBudget) -> DrainForecast:
+    group_set = guarded(2).size(1).namespaced("default").as_view(SetView)
+    pods = [leader(index, "a") for index in range(2)]
+    pods = [replace(one, metadata=replace(one.metadata, namespace="default")) for one in pods]
+    return forecast_drain("a", pods, [Snapshot(group_set, pods)], budgets=budgets)
+
+
+def test_a_second_budget_keeps_a_drain_from_ending() -> None:
+    group_set = guarded(2).size(1).namespaced("default").as_view(SetView)
+    found = drained_with(budget("llm", group_set), budget("everything", disruptionsAllowed=1))
+    assert (turns(found), found.ends) == ([(None, 0), (None, 1)], False)
+    assert found.groups[0].why == (
+        "PodDisruptionBudgets llm and everything select llm-0, and Kubernetes evicts no pod that more than one selects"
+    )
+    assert drain_lines(found)[-1] == (
+        "the drain does not end before PodDisruptionBudget default/everything is changed or deleted"
+    )
+
+
+def test_a_budget_that_never_allows_anything_keeps_a_drain_from_ending() -> None:
+    found = drained_with(budget("everything", disruptionsAllowed=0, currentHealthy=2, expectedPods=2))
+    assert (turns(found), found.ends) == ([(None, 0), (None, 1)], False)
+
+
+def test_budgets_that_leave_room_sooner_or_later_do_not() -> None:
+    assert drained_with(budget("everything", disruptionsAllowed=1, currentHealthy=2, expectedPods=2)).ends
+    assert drained_with(budget("everything", disruptionsAllowed=0, currentHealthy=1, expectedPods=2)).ends
+    assert drained_with(budget("one"), budget("other", namespace="elsewhere")).ends
+    assert drained_with(budget("llm", guarded(2).namespaced("default").as_view(SetView))).ends
+
+
+def test_budgets_of_pods_without_a_group_count() -> None:
+    web = built_pod("web", "shop").on("a").ready(True).as_view(Pod)
+    found = forecast_drain("a", [web], [], budgets=[budget("one", None, "shop"), budget("two", None, "shop")])
+    assert not found.ends
+    assert any(line.startswith("  never: shop/web; PodDisruptionBudgets one and two") for line in drain_lines(found))

@@ -11,11 +11,13 @@ from kohort.cli.actions.list_workloads import Line, ReleaseRecord
 from kohort.cli.actions.resize import ResizeResult
 from kohort.cli.connection import EXIT_CODES
 from kohort.cli.main import COMMANDS, main
+from kohort.groups.failure_evidence import ContainerFailure, GroupFailure, PodFailure
 from kohort.inspection.analyses import AnalysisRow, MetricRow
 from kohort.inspection.awaited_groups import AwaitedGroup
 from kohort.inspection.capacity_forecast import Room
 from kohort.inspection.cause import CauseKind
 from kohort.inspection.drain_forecast import DrainedGroup, DrainForecast
+from kohort.inspection.eviction_obstacles import EvictionObstacle
 from kohort.inspection.forecast import Forecast, ForecastStep, SetChange
 from kohort.inspection.history import HistoryEntry
 from kohort.inspection.pod_resources import PodAmounts, PodResources
@@ -61,7 +63,10 @@ OUTPUTS: Final = (
     ("kohort plan: cost", RollCost),
     ("kohort plan --drain", DrainForecast),
     ("kohort plan --drain: each of groups", DrainedGroup),
+    ("kohort plan --drain: each of blockedPods", EvictionObstacle),
     ("kohort failures (a list)", GroupFailure),
+    ("kohort failures: each of pods", PodFailure),
+    ("kohort failures: each of containers", ContainerFailure),
     ("kohort status --cluster", ClusterStatus),
     ("kohort status --cluster: process", ProcessRecord),
     ("kohort status --cluster: each of parts", PartRecord),

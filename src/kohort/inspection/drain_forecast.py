@@ -8,21 +8,26 @@
 | of a set whose budget is 0 | never: the drain does not end |
 | of a set with one that groups use up which are held | never: held groups do not come back by themselves |
 | of a set that does not give up pods of lost nodes, if the node is lost | never: pods there cannot be seen to end |
+| with a pod that PodDisruptionBudgets keep from being evicted (`eviction_obstacles`) | never |
 | with a volume that only this node reaches | in their turn, and stay away: later groups have one place less |
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from kohort.groups.disruption_budget import AwayReason, groups_away
 from kohort.groups.restart_decision import restart_policy
 from kohort.inspection.advice import Verb
+from kohort.inspection.eviction_obstacles import EvictionObstacle, eviction_obstacles, obstacle_words
 from kohort.inspection.node_bound_claims import ClaimKey, claims_of_pods
 from kohort.inspection.release_subject import command
 from kohort.inspection.snapshot import Snapshot, group_of
 from kohort.objects.core import Pod
 from kohort.objects.counted_nouns import agreeing, counted
+from kohort.objects.policy import PodDisruptionBudget
 from kohort.rules import group_labels
 from kohort.rules.group_identity import is_leader
 from kohort.rules.group_state import RestartState
@@ -30,7 +35,7 @@ from kohort.rules.group_state import RestartState
 _RECREATING = (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED)
 
 
-class DrainedGroup(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class DrainedGroup(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str
     set: str
     group: int
@@ -39,8 +44,9 @@ class DrainedGroup(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     recreated: Sequence[str] = ()
     """Pods on other nodes that are recreated with them."""
     turn: int | None = 1
-    """1 goes at once, 2 when those of 1 are ready again; None: it never goes."""
+    """1 goes first, 2 after those of 1; None: it never goes."""
     waits_for: Sequence[str] = ()
+    """Groups that must be ready again before; with none, it goes at once."""
     why: str = ""
     node_bound_claims: Mapping[str, Sequence[str]] = {}
     """Claims by pod whose volume only this node reaches: the pod does not start elsewhere."""
@@ -57,10 +63,15 @@ class DrainForecast(msgspec.Struct, frozen=True, rename="camel"):
     """Since when the node does not report; empty if it does."""
     volumes_unknown: bool = False
     """The user may not list volumes, so which of them only this node reaches is not known."""
+    blocked_pods: Sequence[EvictionObstacle] = ()
+    """Pods on the node that PodDisruptionBudgets of users keep from being evicted."""
+    budgets_unknown: bool = False
+    """The user may not list PodDisruptionBudgets."""
 
     @property
     def ends(self) -> bool:
-        return all(one.turn is not None for one in self.groups) and not (self.not_ready_since and self.others)
+        stuck = any(one.turn is None for one in self.groups) or self.blocked_pods
+        return not stuck and not (self.not_ready_since and self.others)
 
 
 def forecast_drain(
@@ -69,9 +80,11 @@ def forecast_drain(
     sets: Sequence[Snapshot],
     bound: frozenset[ClaimKey] | None = frozenset(),
     not_ready_since: str = "",
+    budgets: Sequence[PodDisruptionBudget] | None = (),
 ) -> DrainForecast:
     """`pods` are all pods on the node, `sets` those that some of them belong to, `bound` the claims whose volumes only
-    this node reaches (None if volumes may not be listed), `not_ready_since` since when the node does not report."""
+    this node reaches (None if volumes may not be listed), `not_ready_since` since when the node does not report,
+    `budgets` all PodDisruptionBudgets of these pods' namespaces (None if they may not be listed)."""
     known = {(one.metadata.namespace, one.name) for one in sets}
     others = [
         f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -79,19 +92,27 @@ def forecast_drain(
         if (pod.metadata.namespace, pod.metadata.labels.get(group_labels.NAME, "")) not in known
     ]
     groups = [group for one in sets for group in _groups_of_set(one, node, bound or frozenset())]
+    blocked = eviction_obstacles(pods, budgets or (), sets)
+    by_pod = {(one.namespace, one.pod): one for one in blocked}
+    for number, group in enumerate(groups):
+        obstacle = next((by_pod[group.namespace, name] for name in group.pods if (group.namespace, name) in by_pod), None)
+        if obstacle is not None:
+            groups[number] = replace(group, turn=None, waits_for=(), why=obstacle_words(obstacle))
     if not_ready_since:
         forced = {(one.metadata.namespace, one.name) for one in sets if _gives_up_pods(one)}
         stuck = f"its node has not been ready since {not_ready_since}, so its pods there cannot be seen to end"
         groups = [
             one
             if (one.namespace, one.set) in forced
-            else msgspec.structs.replace(one, turn=None, waits_for=(), why=stuck)
+            else replace(one, turn=None, waits_for=(), why=stuck)
             for one in groups
         ]
     waiting = {(one.namespace, one.set) for one in groups if one.turn is None}
     held = [text for one in sets if (one.metadata.namespace, one.name) in waiting for text in _restarts_of_held(one)]
     ordered = sorted(groups, key=lambda one: (one.turn is None, one.turn or 0, one.namespace, one.set, one.group))
-    return DrainForecast(node, ordered, sorted(others), held, not_ready_since, bound is None)
+    return DrainForecast(
+        node, ordered, sorted(others), held, not_ready_since, bound is None, blocked, budgets is None
+    )
 
 
 def _gives_up_pods(snapshot: Snapshot) -> bool:
@@ -123,7 +144,7 @@ def _groups_of_set(snapshot: Snapshot, node: str, bound: frozenset[ClaimKey]) ->
     turns = _turns(sorted(here), away, limit, staying, held)
     whole = restart_policy(group_set) in _RECREATING
     found = []
-    for index, (turn, why) in turns.items():
+    for index, turn in turns.items():
         rest = [pod.metadata.name for pod in snapshot.members(index) if pod.spec.node_name != node] if whole else []
         found.append(
             DrainedGroup(
@@ -132,13 +153,19 @@ def _groups_of_set(snapshot: Snapshot, node: str, bound: frozenset[ClaimKey]) ->
                 group=index,
                 pods=sorted(pod.metadata.name for pod in here[index]),
                 recreated=sorted(rest),
-                turn=turn,
-                waits_for=[f"group {other}" for other in _waits_for(index, turn, turns, away)],
-                why=why,
+                turn=turn.number,
+                waits_for=[f"group {other}" for other in turn.waits_for],
+                why=turn.why,
                 node_bound_claims=claims[index],
             )
         )
     return found
+
+
+class _Turn(NamedTuple):
+    number: int | None
+    why: str = ""
+    waits_for: tuple[int, ...] = ()
 
 
 def _turns(
@@ -147,42 +174,31 @@ def _turns(
     limit: int,
     staying: frozenset[int],
     held: frozenset[int] = frozenset(),
-) -> dict[int, tuple[int | None, str]]:
+) -> dict[int, _Turn]:
     """`staying` groups do not come back while the node is drained, and `held` ones not by themselves, so each of them
     keeps a place of the budget."""
-    found: dict[int, tuple[int | None, str]] = {
-        index: (1, f"it is already {away[index].value}") for index in groups if index in away
-    }
+    found = {index: _Turn(1, f"it is already {away[index].value}") for index in groups if index in away}
     waiting = [index for index in groups if index not in away]
     if limit <= 0:
-        return found | dict.fromkeys(waiting, (None, "spec.disruptionBudget.maxUnavailable is 0"))
+        return found | dict.fromkeys(waiting, _Turn(None, "spec.disruptionBudget.maxUnavailable is 0"))
     gone = sorted(index for index in away if index in staying or index in held)
-    turn, room = 1, limit - len(away)
+    number, room = 1, limit - len(away)
+    awaited: list[int] = []
+    before = sorted(away)
     while waiting and len(gone) < limit:
         going, waiting = waiting[: max(0, room)], waiting[max(0, room) :]
-        found |= dict.fromkeys(going, (turn, ""))
+        found |= dict.fromkeys(going, _Turn(number, waits_for=tuple(awaited)))
         gone += [index for index in going if index in staying]
-        turn, room = turn + 1, limit - len(gone)
+        number += any(turn.number == number for turn in found.values())
+        before, awaited, room = [], sorted({*before, *going}), limit - len(gone)
     by_itself = "by itself, because it is held" if len(gone) == 1 else "by themselves, because they are held"
     when = by_itself if set(gone) <= held else "while the node is drained"
     kept = f"{_named(gone)} {'does' if len(gone) == 1 else 'do'} not come back {when}"
-    return found | dict.fromkeys(waiting, (None, kept))
+    return found | dict.fromkeys(waiting, _Turn(None, kept))
 
 
 def _named(groups: Sequence[int]) -> str:
     return f"{'group' if len(groups) == 1 else 'groups'} {', '.join(map(str, groups))}"
-
-
-def _waits_for(
-    index: int,
-    turn: int | None,
-    turns: Mapping[int, tuple[int | None, str]],
-    away: Mapping[int, AwayReason],
-) -> list[int]:
-    if turn is None or turn == 1:
-        return []
-    before = [other for other, (its, _) in turns.items() if its == turn - 1]
-    return sorted({*before, *(away if turn == 2 else ())})
 
 
 def drain_lines(forecast: DrainForecast) -> list[str]:
@@ -200,6 +216,11 @@ def drain_lines(forecast: DrainForecast) -> list[str]:
         lines.append("; ".join([text, *conditions_of(one)]))
     if forecast.others:
         lines.append(f"  other pods: {', '.join(forecast.others)}")
+    lines += [
+        f"  never: {one.namespace}/{one.pod}; {obstacle_words(one)}"
+        for one in forecast.blocked_pods
+        if f"{one.namespace}/{one.pod}" in forecast.others
+    ]
     return lines + drain_notes(forecast)
 
 
@@ -224,6 +245,8 @@ def drain_notes(forecast: DrainForecast) -> list[str]:
         )
     if forecast.volumes_unknown:
         lines.append("volumes that only this node reaches are not known: you may not list PersistentVolumes")
+    if forecast.budgets_unknown:
+        lines.append("PodDisruptionBudgets are not known: you may not list them")
     if not forecast.ends:
         lines.append(_what_ends_it(forecast))
     return lines
@@ -236,6 +259,9 @@ def _what_ends_it(forecast: DrainForecast) -> str:
             f"{forecast.not_ready_since}: bring it back, or if it is off for good: kubectl taint node {forecast.node} "
             "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
         )
+    if forecast.blocked_pods:
+        named = sorted({f"{one.namespace}/{name}" for one in forecast.blocked_pods for name in one.budgets})
+        return f"the drain does not end before PodDisruptionBudget {', '.join(named)} is changed or deleted"
     if forecast.held_groups:
         return f"the drain does not end before held groups are restarted: {'; '.join(forecast.held_groups)}"
     return "the drain does not end: raise spec.disruptionBudget.maxUnavailable, or delete the groups by hand"

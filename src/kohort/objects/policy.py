@@ -16,6 +16,8 @@ class PodDisruptionBudgetStatus(View, frozen=True):
     observed_generation: int = 0
     disrupted_pods: dict[str, str] = {}
     disruptions_allowed: int = 0
+    current_healthy: int = 0
+    expected_pods: int = 0
     conditions: tuple[Condition, ...] = ()
 
 

@@ -1,5 +1,7 @@
 """`plan --drain`."""
 
+from collections.abc import Sequence
+
 from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.output_formats import document, show
 from kohort.cli.connection import NOT_YET, Refusal
@@ -8,8 +10,10 @@ from kohort.inspection.drain_forecast import drain_lines, forecast_drain
 from kohort.inspection.node_bound_claims import claims_bound_to_node
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.client import Client
-from kohort.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from kohort.kube.errors import Forbidden
+from kohort.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, POD_DISRUPTION_BUDGETS, PODS
 from kohort.objects.core import Node, Pod
+from kohort.objects.policy import PodDisruptionBudget
 from kohort.objects.volumes import PersistentVolumeClaim
 from kohort.rules import group_labels
 
@@ -40,6 +44,16 @@ async def plan_drain(client: Client, node: str, form: str) -> int:
     ]
     bound = await claims_bound_to_node(client, node, nodes, claims)
     silent = next((not_ready_since(one) for one in nodes if one.metadata.name == node), "")
-    forecast = forecast_drain(node, pods, sets, bound, silent)
+    budgets = await _budgets(client, sorted({pod.metadata.namespace for pod in pods}))
+    forecast = forecast_drain(node, pods, sets, bound, silent, budgets)
     show([document(forecast, form)] if form != "text" else drain_lines(forecast))
     return 0 if forecast.ends else NOT_YET
+
+
+async def _budgets(client: Client, namespaces: Sequence[str]) -> list[PodDisruptionBudget] | None:
+    """None if the user may not list them."""
+    try:
+        pages = [await client.list(POD_DISRUPTION_BUDGETS, one, type=PodDisruptionBudget) for one in namespaces]
+    except Forbidden:
+        return None
+    return [budget for page in pages for budget in page.items]
