@@ -60,3 +60,19 @@ async def test_a_set_without_groups_serves_nothing() -> None:
         await story.create(LEADER_WORKER_SETS, group_set(replicas=0))
         await cluster.settle(10)
         assert served(cluster) == {V1: False}
+
+
+async def test_a_version_that_serves_everywhere_under_a_partition_is_marked() -> None:
+    async with release_cluster() as (cluster, monitor):
+        monitor.excused |= {"I4"}
+        story = Story(cluster)
+        held = {"rollingUpdateConfiguration": {"partition": 1}, "type": "RollingUpdate"}
+        subject = group_set()
+        subject["spec"]["rolloutStrategy"] = held
+        await story.create(LEADER_WORKER_SETS, subject)
+        await story.until(story.all_ready)
+        await cluster.settle(5)
+        assert served(cluster) == {V1: True}
+        await story.change(V2)
+        await cluster.settle(20)
+        assert served(cluster) == {V1: True, V2: False}

@@ -233,7 +233,7 @@ def plan_set(observed: SetObservation) -> list[SetAction]:
     actions += [DeleteBlockingLeader(pod) for pod in blocking]
     actions.append(ResizeGroups(observed.resize))
     actions.append(DeleteSurplusClaims())
-    if finished and _served_first_time(observed):
+    if observed.tally.serves_everywhere and _served_first_time(observed):
         actions.append(MarkRevisionServed())
     if group_set.subdomain_policy == group_labels.SHARED:
         actions.append(EnsureSharedService())

@@ -7,7 +7,7 @@ Counted are groups, not pods. `P` is the user's partition, `R` the wanted number
 | readyReplicas, updatedReplicas, updatedReadyReplicas | all groups, surge included |
 | current | P ≤ index < R |
 | current and updated, current updated and ready | those of them |
-| ready in range | index < R |
+| ready in range, done in range | index < R |
 
 | first that applies | conditions that are True |
 |---|---|
@@ -69,6 +69,7 @@ class Tally(msgspec.Struct, frozen=True):
     current_updated: int
     current_done: int
     partition: int
+    done_in_range: int
 
     @property
     def true_conditions(self) -> tuple[ConditionType, ...]:
@@ -81,7 +82,12 @@ class Tally(msgspec.Struct, frozen=True):
     @property
     def finished(self) -> bool:
         """Every group has the wanted revision and is ready: old revisions are not needed to rebuild any."""
-        return self.partition == 0 and self.current_done == self.wanted
+        return self.partition == 0 and self.serves_everywhere
+
+    @property
+    def serves_everywhere(self) -> bool:
+        """Every group has the wanted revision and is ready, whatever the partition."""
+        return self.done_in_range == self.wanted
 
 
 def tally(wanted: int, partition: int, groups: Mapping[int, GroupState]) -> Tally:
@@ -97,6 +103,7 @@ def tally(wanted: int, partition: int, groups: Mapping[int, GroupState]) -> Tall
         current_updated=sum(state.updated for state in current),
         current_done=sum(state.done for state in current),
         partition=partition,
+        done_in_range=sum(state.done for index, state in groups.items() if index < wanted),
     )
 
 

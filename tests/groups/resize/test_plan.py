@@ -11,14 +11,17 @@ from kohort.groups.resize.plan import (
     GroupView,
     MarkGroup,
     PodView,
+    ResizePlan,
     ResizePods,
     RevertPods,
     SetView,
+    WaitingPod,
     phase_after_failure,
     plan_group_resizes,
 )
 from kohort.groups.resize.pod_progress import PodProgress, ResizeStage
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
+from kohort.groups.resize.status import resize_message
 from kohort.rules.group_state import RestartState
 from kohort.rules.resource_edit import AmountChange, AmountField, InPlaceEdit, RecreateEdit, RecreateReason
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
@@ -346,3 +349,16 @@ def test_a_group_that_is_held_midway_is_not_adopted(policy: ResourceUpdatePolicy
     recreate = MarkGroup(0, ResizeRecord(NEW, Phase.RECREATE, NOW - 10))
     assert plan_group_resizes(view(held, policy=policy)).actions == (recreate,)
     assert plan_group_resizes(view(due, policy=policy)).actions == (), "it returns at its former size, and begins again"
+
+
+def test_surge_groups_are_not_among_those_wanted() -> None:
+    done = [group(index, revision=NEW, edit=None) for index in range(4)]
+    found = plan_group_resizes(msgspec.structs.replace(view(*done), replicas=3)).counts
+    assert (found.adopted, found.wanted) == (3, 3)
+
+
+def test_a_pod_that_is_infeasible_is_not_waited_for() -> None:
+    waiting = WaitingPod(0, "llm-0", ResizeStage.INFEASIBLE, "node-0", "too large", 1.0)
+    assert resize_message(ResizePlan(waiting=waiting), None, 420.0) == (
+        "group 0: llm-0 is infeasible on node node-0: too large"
+    )

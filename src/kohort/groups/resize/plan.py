@@ -540,9 +540,10 @@ def _counts(view: SetView, groups: Sequence[GroupView]) -> GroupCounts:
         return sum(one.record is not None and one.record.phase is phase for one in groups)
 
     resizing = [one for one in groups if one.record is not None and one.record.phase is Phase.RESIZING]
+    adopted = [one for one in groups if one.revision == view.revision and one.record is None and one.ready]
     return GroupCounts(
-        wanted=len(groups) + _missing(groups, view.partition, view.replicas),
-        adopted=sum(one.revision == view.revision and one.record is None and one.ready for one in groups),
+        wanted=max(0, view.replicas - view.partition),
+        adopted=sum(one.index < view.replicas for one in adopted),
         resizing=len(resizing),
         deferred=sum(any(pod.forward.progress is ResizeStage.DEFERRED for pod in one.pods) for one in resizing),
         reverted=recorded(Phase.REVERTED),

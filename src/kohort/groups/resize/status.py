@@ -117,8 +117,10 @@ def resize_message(plan: ResizePlan, failure: PreflightFailure | None, deadline_
         state = verb.get(waiting.progress, waiting.progress.value)
         node = f" on node {waiting.node}" if waiting.node else ""
         said = f": {waiting.node_message}" if waiting.node_message else ""
-        since = f"since {waiting.seconds:.0f} s, until {deadline_seconds:.0f} s"
-        return f"group {waiting.group}: {waiting.pod} {state}{node}{said}; {since}"
+        found = f"group {waiting.group}: {waiting.pod} {state}{node}{said}"
+        if waiting.progress is ResizeStage.INFEASIBLE:  # its group is reverted at once
+            return found
+        return f"{found}; since {waiting.seconds:.0f} s, until {deadline_seconds:.0f} s"
     if failure is not None:
         return f"{failure.pod}: {failure.detail}"
     if plan.to_recreate is not None:
