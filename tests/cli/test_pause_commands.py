@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 from tests.builders import lws
 
 from kohort.cli.actions import edit, show
@@ -38,3 +39,18 @@ async def test_a_pause_is_mentioned_and_a_change_waits_for_its_end(story: Callab
         await user.run(edit.resume, "llm")
         _, code = await user.run(show.status, "llm", "text", True, 600.0)
         assert code == 0
+
+
+async def test_a_partition_of_the_user_is_what_is_wanted(story: Callable[..., Json]) -> None:
+    """`status` and `explain` agree about it, too."""
+    async with story() as user:
+        await user.create(lws("llm").replicas(3).size(1).partition(2))
+        await user.change({"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": IMAGE}}}}})
+        await user.cluster.settle()
+        text, code = await user.run(show.status, "llm", "text", False)
+        assert (code, "2 held by the partition" in text) == (0, True)
+        text, code = await user.run(show.explain, "llm", "text")
+        assert (code, "Everything is as wanted." in text) == (0, True)
+        assert "1. [rollout] group 0 and 1 more: partition 2 holds groups below it at their old revision" in text
+        text, code = await user.run(show.explain, "llm", "json")
+        assert (code, [one["note"] for one in msgspec.json.decode(text)]) == (0, [True])

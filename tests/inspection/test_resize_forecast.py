@@ -237,7 +237,9 @@ def foresee_with(
         subject(one, policy).but("spec.leaderWorkerTemplate.restartBudget", budget) for one in (BURSTABLE, MORE)
     )
     pods = pods_of(before)
-    pods = [replace(pod, status=replace(pod.status, conditions=())) if group_of(pod) in unready else pod for pod in pods]
+    pods = [
+        replace(pod, status=replace(pod.status, conditions=())) if group_of(pod) in unready else pod for pod in pods
+    ]
     sets = [leader_set(3), *(workers(index, available=int(index not in unready)) for index in range(3))]
     wanted = group_set(before)
     restarts = {str(index): {"exhausted": {"leader": f"uid-llm-{index}"}} for index in held}

@@ -4,8 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from tests.builders import lws
+from msgspec.structs import replace
+from tests.builders import lws, pod
 from tests.inspection.scenes import (
+    KEY,
     OLD,
     group_set,
     leader_set,
@@ -18,14 +20,18 @@ from tests.inspection.scenes import (
 )
 
 from kohort.groups.caches import GroupService
+from kohort.groups.resize.record import Phase, ResizeRecord, write_record
 from kohort.inspection.advice import Advice, Command, Verb
 from kohort.inspection.cause import ORDER, Cause, CauseKind, cause_lines
 from kohort.inspection.container_causes import restarts
+from kohort.inspection.occupied_domains import domains_of_others
 from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
-from kohort.objects.core import Event, PersistentVolumeClaim, Pod
+from kohort.objects.core import Event, Node, PersistentVolumeClaim, Pod
 from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.policy import PodDisruptionBudget
 from kohort.rollouts.rollout_types import Rollout
+from kohort.rules import group_labels
 
 REST = (member(0, 1), member(1), member(1, 1))
 
@@ -436,6 +442,7 @@ def test_groups_held_by_the_partition() -> None:
             ("group 0",),
             "partition 1 holds groups below it at their old revision",
             Advice("go on: {}", (Command(Verb.RESUME, "llm", "default"),)),
+            note=True,
         )
     ]
 
@@ -473,6 +480,34 @@ def test_exclusive_placement_names_its_label() -> None:
     exclusive = group_set(lws("llm").replicas(2).size(2).exclusive(label))
     marked: Snapshot = msgspec.structs.replace(snapshot, group_set=exclusive)
     assert label in causes(marked)[0].action.text
+    assert "want fewer groups" in causes(marked)[0].action.text
+
+
+def test_other_sets_that_occupy_exclusive_domains_are_named() -> None:
+    message = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules."
+    labels = {group_labels.NAME: "other", group_labels.GROUP_KEY: "k"}
+    others = [pod(f"other-{zone}").labels(labels).on(f"node-{zone}").as_view(Pod) for zone in "ab"]
+    nodes = [msgspec.convert({"metadata": {"name": f"node-{zone}", "labels": {"zone": zone}}}, Node) for zone in "abc"]
+    taken = domains_of_others("llm", "zone", [*others, member(0)], nodes)
+    assert taken == {"a": ("other",), "b": ("other",)}
+    exclusive = group_set(lws("llm").replicas(2).size(2).exclusive("zone"))
+    found = causes(scene(pods=(without_node(member(0), message), *REST), group_set=exclusive, domains_of_others=taken))
+    assert "and a, b are taken by pods of other" in found[0].action.text
+
+
+def test_a_node_that_does_not_answer_a_resize_is_named() -> None:
+    def resized(index: int, worker: int) -> Pod:
+        one = member(index, worker, revision=OLD, observedGeneration=1)
+        record = write_record(ResizeRecord(KEY, Phase.RESIZING, 0.0))
+        notes = {**one.metadata.annotations, group_labels.GROUP_RESIZE: record} if worker == 0 else one.metadata.annotations
+        return replace(one, metadata=replace(one.metadata, annotations=notes, generation=2 if worker else 1))
+
+    pods = [resized(0, 0), resized(0, 1), member(1), member(1, 1)]
+    found = causes(scene(pods=pods, stateful_sets=[leader_set(2), workers(0, revision=OLD), workers(1)]))
+    assert [(one.kind, one.objects) for one in found] == [(CauseKind.RESIZE, ("llm-0-1",))]
+    assert found[0].found == (
+        "its node node-0 has not answered yet; the resize of its group began at 1970-01-01T00:00:00Z"
+    )
 
 
 def test_a_silent_node_is_named_instead_of_the_probes_of_its_pods() -> None:
@@ -483,3 +518,27 @@ def test_a_silent_node_is_named_instead_of_the_probes_of_its_pods() -> None:
     assert found[0].found == f"its node node-0 has not been ready since {since}"
     assert "kubectl taint node node-0 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute" in found[0].action.text
     assert "restartBudget.forceDeleteOnNodeLoss" in found[0].action.text
+
+
+# PodDisruptionBudgets of users
+
+
+def budgets_noted(*found: JsonObject) -> list[Cause]:
+    built = lws("llm").replicas(2).size(2).but("spec.disruptionBudget", {"maxUnavailable": 1})
+    budgets = [msgspec.convert({"spec": {"selector": {}}, **one}, PodDisruptionBudget) for one in found]
+    return causes(scene(2, built=built, disruption_budgets=budgets))
+
+
+def test_a_budget_of_the_name_of_the_set_is_noted() -> None:
+    (found,) = budgets_noted({"metadata": {"name": "llm", "namespace": "default"}})
+    assert (found.kind, found.objects, found.note) == (CauseKind.REFUSED, ("PodDisruptionBudget llm",), True)
+    assert "does not belong to this set" in found.found
+
+
+def test_a_second_budget_of_leaders_is_noted() -> None:
+    owner = group_set(lws("llm")).owner_reference()
+    own = {"metadata": {"name": "llm", "namespace": "default", "ownerReferences": [owner]}}
+    assert budgets_noted(own) == []
+    (found,) = budgets_noted(own, {"metadata": {"name": "all", "namespace": "default"}})
+    assert (found.objects, found.note) == (("llm-0", "llm-1"), True)
+    assert found.found.startswith("PodDisruptionBudgets llm and all select it")

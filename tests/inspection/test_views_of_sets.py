@@ -286,3 +286,13 @@ def test_resuming_puts_the_users_partition_back() -> None:
 def test_what_is_not_paused_needs_no_resuming() -> None:
     assert roll_pause.resume(scene()) == roll_pause.PauseDecision(None, "llm is not paused")
     assert roll_pause.pause(scene(group_set=group_set(lws("llm"), annotations={roll_pause.NOTE: "0"}))).patch is None
+
+
+def test_the_line_of_progress_counts_wanted_groups_and_agrees_with_its_bar() -> None:
+    """Surge groups are not among those wanted, and the set's own status may be a moment old."""
+    pods = [member(index, worker) for index in range(3) for worker in range(2)]
+    surging = scene(pods=pods, stateful_sets=[leader_set(3), *map(workers, range(3))])
+    assert f"[{'#' * 24}]  2/2 groups" in progress.line(progress.progress_of(surging))
+    status = replace(surging.group_set.status, updated_ready_replicas=0, ready_replicas=0)
+    new = replace(surging, group_set=replace(surging.group_set, status=status))
+    assert f"[{'#' * 24}]  2/2 groups" in progress.line(progress.progress_of(new))

@@ -80,6 +80,7 @@ CAUSE: Final = (
     ("found", "str"),
     ("action", "str"),
     ("commands", "list of str"),
+    ("note", "bool"),
 )
 
 

@@ -20,8 +20,8 @@ def command(
 
     Pods are counted as the API server would store them. Where only cpu and memory change and the set has a policy for
     it, each group changes in place, is recreated or refused, and the reason is given. Groups that are not ready now are
-    named where a step waits for them. Exit code 3 if the nodes do not have the room, if a group is refused or waited for
-    that does not become ready by itself, or with --drain if the drain would not end.
+    named where a step waits for them. Exit code 3 if the nodes do not have the room, if a group is refused, if one is
+    waited for that does not become ready by itself, or with --drain if the drain would not end.
     """
     if bool(filenames) == bool(drain):
         raise click.UsageError("give either -f FILE or --drain NODE")

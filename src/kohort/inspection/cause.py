@@ -16,6 +16,9 @@
 | 11 | analysis | steps that failed their analysis, or are held by it |
 | 12 | rollout | steps that wait for approval, held partitions |
 | 13 | waiting | starting, terminating, workers that wait for their leader: not an error yet |
+
+A note is worth knowing, but the workload is as wanted: notes come last, and `explain` and `status` agree that it is
+done.
 """
 
 from collections.abc import Iterable
@@ -56,6 +59,8 @@ class Cause(msgspec.Struct, frozen=True):
     """Names of the objects that show it; look at the first one first."""
     found: str
     action: Advice
+    note: bool = False
+    """It does not keep the workload from being as wanted."""
 
 
 def cause_lines(cause: Cause, number: int) -> list[str]:
@@ -73,6 +78,7 @@ def documents(causes: Iterable[Cause]) -> list[JsonObject]:
             "found": one.found,
             "action": one.action.text,
             "commands": [command.text for command in one.action.commands],
+            "note": one.note,
         }
         for one in causes
     ]

@@ -95,24 +95,20 @@ def forecast_drain(
     blocked = eviction_obstacles(pods, budgets or (), sets)
     by_pod = {(one.namespace, one.pod): one for one in blocked}
     for number, group in enumerate(groups):
-        obstacle = next((by_pod[group.namespace, name] for name in group.pods if (group.namespace, name) in by_pod), None)
-        if obstacle is not None:
-            groups[number] = replace(group, turn=None, waits_for=(), why=obstacle_words(obstacle))
+        obstacles = [by_pod[key] for name in group.pods if (key := (group.namespace, name)) in by_pod]
+        if obstacles:
+            groups[number] = replace(group, turn=None, waits_for=(), why=obstacle_words(obstacles[0]))
     if not_ready_since:
         forced = {(one.metadata.namespace, one.name) for one in sets if _gives_up_pods(one)}
         stuck = f"its node has not been ready since {not_ready_since}, so its pods there cannot be seen to end"
         groups = [
-            one
-            if (one.namespace, one.set) in forced
-            else replace(one, turn=None, waits_for=(), why=stuck)
+            one if (one.namespace, one.set) in forced else replace(one, turn=None, waits_for=(), why=stuck)
             for one in groups
         ]
     waiting = {(one.namespace, one.set) for one in groups if one.turn is None}
     held = [text for one in sets if (one.metadata.namespace, one.name) in waiting for text in _restarts_of_held(one)]
     ordered = sorted(groups, key=lambda one: (one.turn is None, one.turn or 0, one.namespace, one.set, one.group))
-    return DrainForecast(
-        node, ordered, sorted(others), held, not_ready_since, bound is None, blocked, budgets is None
-    )
+    return DrainForecast(node, ordered, sorted(others), held, not_ready_since, bound is None, blocked, budgets is None)
 
 
 def _gives_up_pods(snapshot: Snapshot) -> bool:

@@ -289,7 +289,9 @@ def _rolled_early(groups: Sequence[GroupState], reached: int, partition: int) ->
     """Groups that have failed and get the new template before their turn."""
     states = {index: state for index, state in enumerate(groups) if state.exists}
     leaders = {index: LeaderFacts(state.updated) for index, state in states.items()}
-    return plan_early_roll(EarlyRollView(range(reached), states, leaders, partition, on_delete=True, observed=True)).failed
+    return plan_early_roll(
+        EarlyRollView(range(reached), states, leaders, partition, on_delete=True, observed=True)
+    ).failed
 
 
 def _moved(

@@ -13,6 +13,7 @@ from kohort.inspection.awaited_groups import AwaitedGroup, AwaitReason
 from kohort.inspection.cause import Cause, CauseKind
 from kohort.inspection.pod_context import PodContext
 from kohort.inspection.problems import (
+    BudgetNameTaken,
     ClaimNotBound,
     ClaimState,
     ContainerCannotStart,
@@ -53,6 +54,7 @@ from kohort.inspection.problems import (
     RolloutPaused,
     RouteNotServed,
     ServiceTaken,
+    SeveralBudgets,
     StepMovesRequests,
     StepWaitsForApproval,
     StoppedByAnalysis,
@@ -203,6 +205,10 @@ def pod_resize_words(reason: str, message: str) -> str:
     return f"resize {reason.lower()}: {message}" if reason else f"resize fails: {message}"
 
 
+def unanswered_resize_words(node: str, began: str) -> str:
+    return f"its node {node} has not answered yet; the resize of its group began at {began}"
+
+
 def after_deadline_words(policy: ResourceUpdatePolicy, deadline: float) -> str:
     then = ", and is recreated with the new ones" if policy is ResourceUpdatePolicy.IN_PLACE_OR_RECREATE else ""
     return (
@@ -351,6 +357,14 @@ def _problem_of_set(problem: Problem) -> str:
             if paused:
                 return "held at the old revision by the pause"
             return f"partition {partition} holds groups below it at their old revision"
+        case BudgetNameTaken():
+            return (
+                "exists and does not belong to this set, which keeps one of that name for its disruptionBudget: "
+                "autoscalers and deschedulers do not see that budget"
+            )
+        case SeveralBudgets(names):
+            listed = " and ".join(filter(None, names))
+            return f"PodDisruptionBudgets {listed} select it, and Kubernetes evicts no pod that more than one selects"
         case LeaderMissing():
             return "has no leader pod yet"
         case PodsMissing(count, size, leader_not_ready):
@@ -505,7 +519,12 @@ def _placement_advice(problem: FitsNoNode) -> str:
         case PlacementAdvice.EXCLUSIVE_SUBGROUP | PlacementAdvice.EXCLUSIVE_GROUP:
             who = "group" if problem.advice is PlacementAdvice.EXCLUSIVE_GROUP else "subgroup"
             seen = f"see which nodes have it (kubectl get nodes -L {label})"
-            return f"every {who} needs a value of node label {label} for itself: {seen}, add some, or want fewer groups"
+            needs = f"every {who} needs a value of node label {label} for itself"
+            if problem.other_sets:
+                domains, sets = ", ".join(problem.taken_domains), ", ".join(problem.other_sets)
+                are = agreeing(len(problem.taken_domains), "is", "are")
+                return f"{needs}, and {domains} {are} taken by pods of {sets}: move those, or add other values ({seen})"
+            return f"{needs}: {seen}, add some, or want fewer groups"
         case PlacementAdvice.UNIQUE_NODES:
             return f"each group needs nodes labelled {label}=<leader's name>: kubectl label nodes ... {label}=..."
         case PlacementAdvice.NODE_LABELS:
@@ -547,6 +566,10 @@ def _set_advice(problem: Problem) -> str:
             return f"{action}; kohort retries automatically"
         case HeldByPartition(may_resume=may_resume):
             return "" if may_resume else "lower the partition in spec.rolloutStrategy"
+        case BudgetNameTaken(name):
+            return f"give it another name, or delete it: the operator then creates its own PodDisruptionBudget {name}"
+        case SeveralBudgets():
+            return "let the other one select pods of other workloads only, or drains of their nodes do not end"
         case LeaderMissing():
             return "wait; if it stays so, see that the StatefulSet controller runs"
         case PodsMissing():

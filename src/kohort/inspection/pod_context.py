@@ -21,6 +21,8 @@ class PodContext(msgspec.Struct, frozen=True):
     """The set, if the pod is one of a group."""
     silent_nodes: Mapping[str, str] = {}
     """Nodes that do not report that they are ready, by name: since when."""
+    domains_of_others: Mapping[str, tuple[str, ...]] = {}
+    """Topology domains that an exclusive set may not use, by the other sets there."""
 
     def command(self, verb: Verb, *options: str) -> Command:
         return Command(verb, self.reference, self.namespace, options)

@@ -93,6 +93,9 @@ class FitsNoNode(Problem, frozen=True):
     """Node selector of the pod."""
     claims: tuple[str, ...] = ()
     """Claims of the pod, of which one is bound to a volume that only some nodes reach."""
+    other_sets: tuple[str, ...] = ()
+    """Other sets, whose pods keep groups out of `taken_domains`."""
+    taken_domains: tuple[str, ...] = ()
 
 
 class NotScheduledYet(Problem, frozen=True):
@@ -229,6 +232,18 @@ class HeldByPartition(Problem, frozen=True):
     partition: int
     paused: bool
     may_resume: bool
+
+
+class BudgetNameTaken(Problem, frozen=True):
+    """A PodDisruptionBudget of the set's name is not the set's own."""
+
+    name: str
+
+
+class SeveralBudgets(Problem, frozen=True):
+    """More than one PodDisruptionBudget selects a leader."""
+
+    names: tuple[str, ...]
 
 
 class LeaderMissing(Problem, frozen=True):

@@ -110,7 +110,7 @@ def line(found: WorkloadProgress) -> str:
     full = round(share * WIDTH)
     bar = "#" * full + "." * (WIDTH - full)
     target = f"at revision {found.revision} and ready" if found.revision else "ready"
-    words = f"{found.updated_ready}/{found.wanted} {found.unit} {target}, {found.ready} ready in all"
+    words = f"{found.rolled}/{found.wanted} {found.unit} {target}, {found.ready} ready in all"
     if found.surge:
         words += f", {found.surge} surge"
     if found.held:

@@ -2,14 +2,16 @@
 
 | found | advice |
 |---|---|
-| a pod of a group under way is deferred or fails | wait until the deadline, or undo |
+| a pod of a group under way is deferred or fails, or its node does not answer | wait until the deadline, or undo |
 | the set stopped at a group | try again, with more time if that was lacking; let it be recreated; or undo |
 | a quota has no room | make room, or undo |
 | someone else changed a pod | recreate its group from the template |
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
+from kohort.groups.resize.pod_progress import ResizeStage, pod_progress
 from kohort.groups.resize.record import RevertReason
 from kohort.groups.resize.status import IN_PROGRESS, QUOTA_EXCEEDED
 from kohort.inspection.advice import Command, Verb
@@ -22,6 +24,7 @@ from kohort.inspection.messages import (
     quota_words,
     stopped_advice_words,
     stopped_words,
+    unanswered_resize_words,
 )
 from kohort.inspection.pod_resources import drift_of_group
 from kohort.inspection.release_subject import command
@@ -32,8 +35,10 @@ from kohort.inspection.resize_progress import (
     stopped_groups,
 )
 from kohort.inspection.snapshot import Snapshot
+from kohort.kube.clock import format_time
 from kohort.rules.resize_conditions import IN_PROGRESS as POD_IN_PROGRESS
 from kohort.rules.resize_conditions import PENDING as POD_PENDING
+from kohort.rules.resource_edit import AmountChange
 from kohort.rules.resource_update_policy import (
     LONGEST_DEADLINE,
     ResourceUpdatePolicy,
@@ -52,7 +57,7 @@ def resize_causes_of_set(snapshot: Snapshot) -> Iterator[Cause]:
 
 def _under_way(snapshot: Snapshot) -> Iterator[Cause]:
     policy, deadline = resource_update_policy(snapshot.group_set.spec), deadline_seconds(snapshot.group_set.spec)
-    for index in groups_under_way(snapshot):
+    for index, record in groups_under_way(snapshot).items():
         for pod in snapshot.members(index):
             conditions = {one.type: one for one in pod.status.conditions if one.status == "True"}
             pending, acting = conditions.get(POD_PENDING), conditions.get(POD_IN_PROGRESS)
@@ -60,6 +65,9 @@ def _under_way(snapshot: Snapshot) -> Iterator[Cause]:
                 words = pod_resize_words(pending.reason, pending.message)
             elif acting is not None and acting.reason == "Error":
                 words = pod_resize_words("", acting.message)
+            elif pod_progress(pod, AmountChange({}, {})).progress is ResizeStage.UNOBSERVED:
+                began = format_time(datetime.fromtimestamp(record.since, UTC))
+                words = unanswered_resize_words(pod.spec.node_name, began)
             else:
                 continue
             advice = offered(snapshot, after_deadline_words(policy, deadline), [_back(snapshot)])

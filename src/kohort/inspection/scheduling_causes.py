@@ -52,7 +52,7 @@ def _placement_problem(message: str, reasons: frozenset[Reason], pod: Pod, conte
     | the scheduler's reason | what to do |
     |---|---|
     | a resource is insufficient, or too many pods | more room |
-    | affinity, with an exclusive topology | more domains |
+    | affinity, with an exclusive topology | more domains; other sets that occupy some are named |
     | affinity or selector | labels |
     | taint | tolerations |
     | the nodes that reach its volume take no pods | uncordon them, or give the volume up |
@@ -61,7 +61,9 @@ def _placement_problem(message: str, reasons: frozenset[Reason], pod: Pod, conte
     if NodeReason.TOO_MANY_PODS in reasons or any(isinstance(reason, InsufficientResource) for reason in reasons):
         return FitsNoNode(message, PlacementAdvice.MORE_ROOM)
     if context.group_set is not None and (found := _placement_of_groups(reasons, context.group_set)):
-        return FitsNoNode(message, *found)
+        taken = context.domains_of_others if found[0] is PlacementAdvice.EXCLUSIVE_GROUP else {}
+        others = tuple(sorted({name for names in taken.values() for name in names}))
+        return FitsNoNode(message, *found, other_sets=others, taken_domains=tuple(taken))
     if reasons & _AFFINITY:
         asked = ",".join(f"{key}={value}" for key, value in pod.spec.node_selector.items())
         return FitsNoNode(message, PlacementAdvice.NODE_LABELS, selector=asked)

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
+from msgspec.structs import replace
+
 from kohort.groups.caches import owned_by
 from kohort.groups.observed_groups import cannot_be_completed
 from kohort.groups.waiting_reason import WaitingReason
@@ -16,10 +18,12 @@ from kohort.inspection.absent_groups import looked_at
 from kohort.inspection.advice import Advice, Verb
 from kohort.inspection.allowed_commands import offered, resume_refusal
 from kohort.inspection.cause import ORDER, Cause, CauseKind
+from kohort.inspection.eviction_obstacles import eviction_obstacles
 from kohort.inspection.failures import failure_causes
 from kohort.inspection.messages import GO_ON, WAITING_PROBLEMS, cause_of, problem_advice, problem_text
 from kohort.inspection.pod_causes import pod_causes, resize_causes
 from kohort.inspection.problems import (
+    BudgetNameTaken,
     HeldByPartition,
     LeaderMissing,
     NotObserved,
@@ -28,6 +32,7 @@ from kohort.inspection.problems import (
     ReportedWaiting,
     RevisionMissing,
     ServiceTaken,
+    SeveralBudgets,
     WriteRefused,
 )
 from kohort.inspection.release_causes import release_causes
@@ -50,14 +55,14 @@ def causes(snapshot: Snapshot) -> list[Cause]:
     found = [*_of_groups(snapshot), *resize_causes_of_set(snapshot)]
     if snapshot.canary is not None:
         found += _of_groups(snapshot.canary)
-    found += [*release_causes(snapshot), *_held(snapshot)]
-    if not found:
+    found += [*release_causes(snapshot), *_held(snapshot), *_disruption_budgets(snapshot)]
+    if all(one.note for one in found):
         found += _missing(snapshot)
     return ordered(found)
 
 
 def ordered(found: Iterable[Cause]) -> list[Cause]:
-    return _merged(sorted(found, key=lambda cause: ORDER.index(cause.kind)))
+    return _merged(sorted(found, key=lambda cause: (cause.note, ORDER.index(cause.kind))))
 
 
 def _of_groups(snapshot: Snapshot) -> list[Cause]:
@@ -75,11 +80,11 @@ def _of_groups(snapshot: Snapshot) -> list[Cause]:
 def _merged(causes: Iterable[Cause]) -> list[Cause]:
     """Equal causes of several objects become one."""
     result: list[Cause] = []
-    for kind, group in groupby(causes, key=lambda cause: cause.kind):
+    for (note, kind), group in groupby(causes, key=lambda cause: (cause.note, cause.kind)):
         texts: dict[tuple[str, Advice], list[str]] = {}
         for cause in group:
             texts.setdefault((cause.found, cause.action), []).extend(cause.objects)
-        result += [Cause(kind, tuple(names), *text) for text, names in texts.items()]
+        result += [Cause(kind, tuple(names), *text, note=note) for text, names in texts.items()]
     return result
 
 
@@ -161,6 +166,7 @@ def _refused(snapshot: Snapshot) -> Iterator[Cause]:
 
 
 def _held(snapshot: Snapshot) -> Iterator[Cause]:
+    """A pause is meant to end; a partition that was written into the set is what is wanted of it."""
     if snapshot.releasing:
         return
     partition = snapshot.group_set.partition
@@ -170,7 +176,23 @@ def _held(snapshot: Snapshot) -> Iterator[Cause]:
         problem = HeldByPartition(partition, paused(snapshot), not resume_refusal(snapshot))
         offers = [(GO_ON, command(snapshot, Verb.RESUME))]
         advice = offered(snapshot, problem_advice(problem).template, offers)
-        yield Cause(CauseKind.ROLLOUT, tuple(old), problem_text(problem), advice)
+        yield Cause(CauseKind.ROLLOUT, tuple(old), problem_text(problem), advice, note=not problem.paused)
+
+
+def _disruption_budgets(snapshot: Snapshot) -> Iterator[Cause]:
+    """PodDisruptionBudgets of users that stand in the way of the one that the operator keeps for the set's leaders."""
+    group_set = snapshot.group_set
+    if group_set.disruption_budget is None:
+        return
+    for one in snapshot.disruption_budgets:
+        if one.metadata.name == snapshot.name and not owned_by(one.metadata, group_set):
+            taken = cause_of(CauseKind.REFUSED, BudgetNameTaken(snapshot.name), f"PodDisruptionBudget {snapshot.name}")
+            yield replace(taken, note=True)
+    leaders = [leader for _, leader in sorted(snapshot.leaders.items())]
+    for obstacle in eviction_obstacles(leaders, snapshot.disruption_budgets, [snapshot]):
+        if obstacle.several:
+            names = (obstacle.budget_of_set, *obstacle.budgets)
+            yield replace(cause_of(CauseKind.REFUSED, SeveralBudgets(names), obstacle.pod), note=True)
 
 
 def _missing(snapshot: Snapshot) -> Iterator[Cause]:

@@ -22,6 +22,7 @@ from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Event, PersistentVolumeClaim, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
+from kohort.objects.policy import PodDisruptionBudget
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
 from kohort.rules.group_identity import group_index, leads_group, worker_index
@@ -46,6 +47,10 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     """Nodes of pods that are not ready, which do not report either: by name, since when."""
     service: GroupService | None = None
     """The Service with the set's name, also if it does not belong to the set."""
+    disruption_budgets: Sequence[PodDisruptionBudget] = ()
+    """All PodDisruptionBudgets of the namespace, if the set has a budget of its own."""
+    domains_of_others: Mapping[str, tuple[str, ...]] = {}
+    """Topology domains that pods of other sets occupy, which an exclusive set may not use: by domain, those sets."""
     rollout: Rollout | None = None
     """The Rollout that releases this set, if there is one."""
     routes: Sequence[JsonObject] = ()
@@ -87,6 +92,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
             self.claims,
             self.group_set,
             self.silent_nodes,
+            self.domains_of_others,
         )
 
     @property

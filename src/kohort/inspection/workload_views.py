@@ -112,8 +112,7 @@ def progress_of_workload(workload: PlainWorkload, now: datetime) -> tuple[Worklo
     ready, none of the old ones left; and no Rollout is under way."""
     held = max(0, workload.replicas - workload.updated) if workload.held else 0
     waits = workload.releasing or (held > 0 and paused(workload))
-    partition_kept = workload.partition > 0 and workload.ready == workload.replicas and workload.observed
-    done = (workload.complete or partition_kept) and not waits and not workload.metadata.deleting
+    done = _is_settled(workload) and not waits and not workload.metadata.deleting
     found = [] if done else workload_causes(workload)
     numbers = {one.key: one.number for one in workload.versions}
     progress = WorkloadProgress(
@@ -138,6 +137,12 @@ def progress_of_workload(workload: PlainWorkload, now: datetime) -> tuple[Worklo
     return progress, found
 
 
+def _is_settled(workload: PlainWorkload) -> bool:
+    """A partition that is written into a StatefulSet is meant to stay."""
+    kept = workload.partition > 0 and workload.ready == workload.replicas and workload.observed
+    return workload.complete or kept
+
+
 def progress_of_subject(subject: Snapshot | PlainWorkload, now: datetime) -> WorkloadProgress:
     return subject_progress_with_causes(subject, now)[0]
 
@@ -160,7 +165,7 @@ def workload_causes(workload: PlainWorkload) -> list[Cause]:
     if workload.canary is not None:
         found += _of_pods(workload.canary)
     found += [*release_causes(workload), *_held(workload)]
-    if not found and not workload.complete:
+    if all(one.note for one in found) and not _is_settled(workload):
         missing = max(0, workload.replicas - workload.existing)
         problem = ReplicasMissing(missing, workload.replicas, workload.reference)
         found.append(cause_of(CauseKind.WAITING, problem, workload.name))
@@ -179,4 +184,4 @@ def _held(workload: PlainWorkload) -> list[Cause]:
         return []
     problem = HeldWorkload(None if workload.kind == DEPLOYMENT else workload.partition)
     advice = offered(workload, "", [(GO_ON, command(workload, Verb.RESUME))])
-    return [Cause(CauseKind.ROLLOUT, (workload.name,), problem_text(problem), advice)]
+    return [Cause(CauseKind.ROLLOUT, (workload.name,), problem_text(problem), advice, note=not paused(workload))]

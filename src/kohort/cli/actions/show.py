@@ -127,20 +127,20 @@ async def _snapshots(client: Client, namespace: str, name: str, watch: bool) -> 
 async def explain(client: Client, namespace: str, name: str, form: str) -> int:
     found = await snapshot_reader.subject(client, namespace, name, surroundings=True)
     reasons = causes_of_subject(found)
+    as_wanted = all(one.note for one in reasons)
     if form != "text":
         show([document(cause.documents(reasons), form)])
-        return NOT_YET if reasons else 0
+        return 0 if as_wanted else NOT_YET
     show([_headline(_tree(found))])
-    if not reasons:
-        show(["Everything is as wanted.", *_recent_restarts(found)])
-        if roll_pause.paused(found):
-            show([f"It is paused: a new revision waits until {command(found, Verb.RESUME).text}"])
-        return 0
+    if as_wanted:
+        show(["Everything is as wanted."])
     for number, reason in enumerate(reasons, 1):
         show(cause.cause_lines(reason, number))
     if lately := _recent_restarts(found):
         show(lately)
-    return NOT_YET
+    if not reasons and roll_pause.paused(found):
+        show([f"It is paused: a new revision waits until {command(found, Verb.RESUME).text}"])
+    return 0 if as_wanted else NOT_YET
 
 
 def _recent_restarts(found: Snapshot | PlainWorkload) -> list[str]:

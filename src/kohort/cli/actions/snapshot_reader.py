@@ -14,6 +14,7 @@ from kohort.groups.failure_evidence import KEY, GroupFailure, decoded
 from kohort.groups.failure_recorder import config_map_name
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision
+from kohort.inspection.occupied_domains import domains_of_others
 from kohort.inspection.release import CANARY_SUFFIX
 from kohort.inspection.silent_nodes import concerned_nodes, silent_nodes
 from kohort.inspection.snapshot import Snapshot
@@ -32,6 +33,7 @@ from kohort.kube.resources import (
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     ROLLOUTS,
@@ -44,6 +46,7 @@ from kohort.objects.apps import GroupStatefulSet, ReplicaSet
 from kohort.objects.core import ConfigMap, Event, Node, PersistentVolumeClaim, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta, PartialObject, Selector
+from kohort.objects.policy import PodDisruptionBudget
 from kohort.objects.selectors import LabelSelector
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
@@ -188,7 +191,10 @@ async def snapshot(client: Client, namespace: str, name: str, *, surroundings: b
     rollout = ours[0] if ours else None
     found = replace(found, events=events, claims=claims, service=service, failures=kept, rollout=rollout)
     if surroundings:
-        found = replace(found, silent_nodes=await _silent_nodes(client, found.pods))
+        guarded = group_set.disruption_budget is not None
+        budgets = await list_if_readable(client, POD_DISRUPTION_BUDGETS, namespace, PodDisruptionBudget, guarded)
+        silent, taken = await _silent_nodes(client, found.pods), await _domains_of_others(client, found)
+        found = replace(found, disruption_budgets=budgets, silent_nodes=silent, domains_of_others=taken)
     if not found.releasing:
         return found
     canary = await _canary(client, found)
@@ -241,6 +247,19 @@ async def _silent_nodes(client: Client, pods: Sequence[Pod]) -> dict[str, str]:
     """Nodes of pods that are not ready, if the user may read them: by name, since when they are not ready either."""
     concerned = concerned_nodes(pods)
     return silent_nodes(await list_if_readable(client, NODES, "", Node, bool(concerned)), concerned)
+
+
+async def _domains_of_others(client: Client, found: Snapshot) -> dict[str, tuple[str, ...]]:
+    """For a set whose groups need topology domains for themselves, and of which a pod has no node."""
+    topology = found.group_set.exclusive_topology
+    if not topology or all(pod.spec.node_name for pod in found.pods):
+        return {}
+    nodes = await list_if_readable(client, NODES, "", Node)
+    try:
+        pods = await client.list(PODS, found.metadata.namespace, type=Pod, label_selector=group_labels.GROUP_KEY)
+    except Forbidden:
+        return {}
+    return domains_of_others(found.name, topology, pods.items, nodes)
 
 
 async def failures(client: Client, group_set: LeaderWorkerSet) -> list[GroupFailure]:
