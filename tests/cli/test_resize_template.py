@@ -17,7 +17,7 @@ from kohort.cli.connection import NOT_YET, PAUSED, REFUSED, TOO_LATE
 from kohort.inspection.template_resize import AmountRequest
 from kohort.kube.client import PatchType
 from kohort.kube.errors import Forbidden, MethodNotAllowed, NotFound, Status
-from kohort.kube.resources import LEADER_WORKER_SETS, PODS, Resource
+from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, Resource
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rules import group_labels, rollout_labels
 
@@ -368,6 +368,37 @@ async def by_hand(user: Story, name: str, cpu: str = "3") -> None:
     body = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}}
     await user.cluster.client.patch(PODS, name, NAMESPACE, body, PatchType.STRATEGIC, "resize")
     await user.cluster.settle()
+
+
+async def test_plan_of_a_group_that_is_restarted_at_the_moment(story: Begin) -> None:
+    """It is waited for, and what the plan says is what happens."""
+    async with story() as user:
+        await user.create(subject())
+        await order(user, "llm-1-1", termination_latency="20s")
+        await user.cluster.client.delete(PODS, "llm-1-1", NAMESPACE)
+        text, code = await resize(user, dry_run=True)
+        assert (code, "Refused" in text) == (0, False), text
+        assert "resize group 2 in place (2 groups ready meanwhile)" in text
+        assert "when group 1 is ready: resize group 1 in place (3 groups ready meanwhile)" in text
+        assert "Waits for group 1: " in text
+        text, code = await resize(user)
+        assert (code, set(cpus(user).values())) == (0, {"2"}), text
+
+
+async def test_plan_of_a_group_on_a_lost_node(story: Begin) -> None:
+    async with story() as user:
+        await user.create(subject(ONLY))
+        node = next(one for one in user.cluster.objects(PODS, NAMESPACE) if one["metadata"]["name"] == "llm-2")
+        name = node["spec"]["nodeName"]
+        condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        unready = {"type": "Ready", "status": "False"}
+        await user.cluster.client.patch(NODES, name, "", {"status": {"conditions": [condition]}}, subresource="status")
+        await user.cluster.client.patch(
+            PODS, "llm-2", NAMESPACE, {"status": {"conditions": [unready]}}, PatchType.STRATEGIC, "status"
+        )
+        text, code = await resize(user, dry_run=True)
+        assert code == NOT_YET, text
+        assert f"Waits for group 2: node {name} of llm-2 has not been ready since 2026-01-01T00:00:00Z." in text
 
 
 async def test_wide_output_shows_three_versions_of_resources_and_drift(story: Begin) -> None:
