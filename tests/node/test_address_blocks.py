@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.node import address_blocks, netlink
-from kohort.node.address_blocks import ASSIGNED_POOL, LOOPBACK_POOL, InUse, NoFreeBlock, Pool, claim, reclaim, table_of
+from kohort.node.address_blocks import ASSIGNED_POOL, LOOPBACK_POOL, InUse, NoFreeBlock, Pool, claim, reclaim
+from kohort.node.block_marks import table_of
 from kohort.node.pod_addresses import AddressBook, release_recorded
 
 needs_rights = pytest.mark.skipif(os.geteuid() != 0, reason="the right to add addresses and rules is needed")

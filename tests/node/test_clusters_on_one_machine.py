@@ -18,10 +18,10 @@ from kohort.kube import kubeconfig
 from kohort.kube.client import Client
 from kohort.kube.resources import EVENTS, SERVICES
 from kohort.node import netlink
-from kohort.node.address_blocks import ASSIGNED_POOL, table_of
+from kohort.node.address_blocks import ASSIGNED_POOL
+from kohort.node.block_marks import RULE_PRIORITY, table_of
 from kohort.node.machine_info import own_name
 from kohort.node.pod_network_namespaces import NetworkNamespaces
-from kohort.node.service_network import PRIORITY
 
 pytestmark = [
     pytest.mark.e2e,
@@ -190,7 +190,7 @@ async def test_routes_and_rules_that_another_program_deletes_are_restored(tmp_pa
         to_pod = next(each for each in netlink.routes() if each.network == IPv4Network(found.server_address))
         netlink.delete_route(to_service.network, to_service.interface, table)
         await restored(to_service)
-        netlink.delete_rule(found.block, table, PRIORITY)
+        netlink.delete_rule(found.block, table, RULE_PRIORITY)
         await until(lambda: any(each.source == found.block for each in netlink.rules()))
         netlink.delete_route(to_pod.network, to_pod.interface)
         await restored(to_pod)

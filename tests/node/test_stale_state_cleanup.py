@@ -11,7 +11,7 @@ import pytest
 from tests.node.free_addresses import free_block
 
 from kohort.node import emptydir, netlink, stale_state_cleanup
-from kohort.node.address_blocks import interface_of
+from kohort.node.block_marks import interface_of
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.pod_network_namespaces import NetworkNamespaces
 from kohort.node.runtimes.interface import Instance, Launch

@@ -9,9 +9,11 @@ block of a pool under a lock, and only if nothing on the machine uses it:
 | free              | this one                     | any: an earlier agent of this node made them | taken            |
 | free              | none                         | none, or only addresses in the node's record | taken            |
 | free              | another, which has ended     | none                                        | taken             |
+| free              | another: block is abandoned  | only such as its node has made              | removed, taken    |
 | free              | none or another              | others                                      | the next block    |
 
-The lock goes with the process, however it ends. The name of the owner stays in the file, so that an agent that comes
+When a block is abandoned is decided in `abandoned_blocks`, and what its node has made is known by `block_marks`. The
+lock goes with the process, however it ends. The name of the owner stays in the file, so that an agent that comes
 back finds its block, and so that cleaning up deletes nothing in a block that has another owner by now. The directory of
 the locks is emptied by a reboot, as the routes are. Addresses of the machine are routes too: in the table `local`.
 
@@ -30,15 +32,18 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Final
 
+from kohort.kube.log import Log
 from kohort.kube.private_files import open_private, private_directory
 from kohort.node import netlink
+from kohort.node.abandoned_blocks import AbandonedBlocks, BlockOwner, recorded_addresses
+from kohort.node.block_marks import Leftovers, address_in, table_of
 
 ASSIGNED: Final = IPv4Network("198.18.0.0/15")
 """RFC 2544, for benchmarks of networks: no public address is in there."""
-INTERFACE_PREFIX: Final = "kht"
 LEAST_SPECIFIC: Final = 8
 """Routes to larger networks than this are default routes in parts (0.0.0.0/1 of a VPN), and reserve nothing."""
 _SOCKET_TABLES: Final = ("tcp", "udp")
+_log = Log(part="node")
 
 
 @dataclass(frozen=True)
@@ -122,17 +127,21 @@ class InUse:
 
 def claim(pool: Pool, seed: str, owner: Path, recorded: Collection[int] = (), *, locks: Path | None = None) -> Claim:
     """A block for `owner`, the record that names its addresses (`recorded`). Raises NoFreeBlock, OSError."""
-    place, name = locks or lock_directory(), str(owner.absolute())
-    before = in_use()
+    place, claimant = locks or lock_directory(), BlockOwner.this_process(owner)
+    before, abandoned = in_use(), AbandonedBlocks()
     for block in pool.blocks(seed, recorded):
         found = _locked(place, block)
         if found is None:
             continue
         named = _owner(found)
-        own = recorded if not named else ()
-        if named == name or not (before.reserves(block, own) or in_use().reserves(block, own)):
+        own = recorded if not named.record else ()
+        if (
+            named.record == claimant.record
+            or not (before.reserves(block, own) or in_use().reserves(block, own))
+            or _cleaned(block, named, abandoned)
+        ):
             os.ftruncate(found, 0)
-            os.pwrite(found, f"{name}\n{os.getpid()}\n".encode(), 0)
+            os.pwrite(found, claimant.render().encode(), 0)
             return Claim(block, found)
         os.close(found)
     first, last = IPv4Address(pool.first), IPv4Address(pool.last)
@@ -148,20 +157,10 @@ def reclaim(block: IPv4Network, owner: Path, *, locks: Path | None = None) -> Cl
     found = _locked(locks or lock_directory(), block)
     if found is None:
         return None
-    if _owner(found) not in ("", str(owner.absolute())):
+    if _owner(found).record not in ("", str(owner.absolute())):
         os.close(found)
         return None
     return Claim(block, found)
-
-
-def table_of(block: IPv4Network) -> int:
-    """The routing table that belongs to a block; its number is made of the block's address."""
-    return int(block.network_address) >> 8
-
-
-def interface_of(address: str) -> str:
-    """The machine's end of the connection to the pod with this address, at most 15 letters as the kernel demands."""
-    return f"{INTERFACE_PREFIX}{int(IPv4Address(address)):08x}"
 
 
 def in_use() -> InUse:
@@ -169,7 +168,7 @@ def in_use() -> InUse:
     routes, rules = netlink.routes(), netlink.rules()
     networks = {each.network for each in routes}
     networks |= {each for rule in rules for each in (rule.source, rule.destination)}
-    networks |= {found for name in netlink.interfaces() if (found := _address_in(name))}
+    networks |= {IPv4Network(found) for name in netlink.interfaces() if (found := address_in(name))}
     networks |= set(_loopback_sockets())
     return InUse(tuple(networks), frozenset({each.table for each in routes} | {each.table for each in rules}))
 
@@ -202,16 +201,26 @@ def _locked(place: Path, block: IPv4Network) -> int | None:
     return descriptor
 
 
-def _owner(descriptor: int) -> str:
-    return os.pread(descriptor, 8192, 0).decode(errors="replace").partition("\n")[0]
+def _owner(descriptor: int) -> BlockOwner:
+    return BlockOwner.parse(os.pread(descriptor, 8192, 0).decode(errors="replace"))
 
 
-def _address_in(interface: str) -> IPv4Network | None:
-    digits = interface.removeprefix(INTERFACE_PREFIX)
-    with contextlib.suppress(ValueError):
-        if digits != interface and len(digits) == 8:
-            return IPv4Network(int(digits, 16))
-    return None
+def _cleaned(block: IPv4Network, named: BlockOwner, abandoned: AbandonedBlocks) -> bool:
+    """Whether a block that was in use is free, because its node is gone and what it has left could be removed. The
+    caller holds the lock."""
+    if not named.record or block.is_loopback:
+        return False
+    try:
+        if not abandoned.has(named, block):
+            return False
+        Leftovers.on_machine(block, recorded_addresses(Path(named.record))).remove()
+        free = not in_use().reserves(block)
+    except (OSError, ValueError) as problem:
+        _log.warning("cannot free a block of addresses", block=str(block), node=named.record, problem=str(problem))
+        return False
+    if free:
+        _log.info("freed the block of addresses of a node that was killed", block=str(block), node=named.record)
+    return free
 
 
 def _loopback_sockets() -> Iterator[IPv4Network]:

@@ -12,17 +12,17 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from typing import Final, NamedTuple
 
 NEW_LINK, DELETE_LINK, GET_LINKS = 16, 17, 18
-NEW_ADDRESS, DELETE_ADDRESS = 20, 21
+NEW_ADDRESS, DELETE_ADDRESS, GET_ADDRESSES = 20, 21, 22
 NEW_ROUTE, DELETE_ROUTE, GET_ROUTES = 24, 25, 26
 NEW_RULE, DELETE_RULE, GET_RULES = 32, 33, 34
 ERROR, DONE = 2, 3
 REQUEST, ACKNOWLEDGE, EXCLUSIVE, CREATE, DUMP = 0x1, 0x4, 0x200, 0x400, 0x300
 GROUP_LINKS, GROUP_ROUTES, GROUP_RULES = 0x1, 0x40, 0x80
-LOCAL, ADDRESS = 2, 1
+LOCAL, ADDRESS, ADDRESS_LABEL = 2, 1, 3
 INTERFACE_NAME, LINK_INFO, LINK_KIND = 3, 18, 1
 ROUTE_DESTINATION, ROUTE_INTERFACE = 1, 4
 RULE_DESTINATION, RULE_SOURCE, RULE_PRIORITY = 1, 2, 6
@@ -35,6 +35,9 @@ _HEADER: Final = struct.Struct("=IHHII")
 _ROUTE: Final = struct.Struct("=BBBBBBBBI")
 """Of routes and of rules: family, bits of destination and source, type of service, table, …"""
 _LINK: Final = struct.Struct("=BxHiII")
+_ADDRESS: Final = struct.Struct("=BBBBI")
+LABEL: Final = "lo:kohort"
+"""Of addresses that a node has added: `ip address` shows it."""
 _ANSWER_BYTES: Final = 1 << 18
 
 
@@ -51,16 +54,34 @@ class Rule(NamedTuple):
     priority: int
 
 
+class LoopbackAddress(NamedTuple):
+    address: IPv4Address
+    label: str
+
+
 def add_address(address: str) -> None:
     """An IPv4 address of our own on the loopback interface; one that is there stays. Raises OSError, PermissionError
     without the right to."""
     with contextlib.suppress(FileExistsError):
-        _exchange(NEW_ADDRESS, REQUEST | ACKNOWLEDGE | CREATE | EXCLUSIVE, address)
+        label = _attribute(ADDRESS_LABEL, f"{LABEL}\0".encode())
+        _ask(NEW_ADDRESS, REQUEST | ACKNOWLEDGE | CREATE | EXCLUSIVE, _address_message(address) + label)
 
 
 def delete_address(address: str) -> None:
     """Raises OSError if there is none."""
-    _exchange(DELETE_ADDRESS, REQUEST | ACKNOWLEDGE, address)
+    _ask(DELETE_ADDRESS, REQUEST | ACKNOWLEDGE, _address_message(address))
+
+
+def loopback_addresses() -> list[LoopbackAddress]:
+    """Single IPv4 addresses of the loopback interface. Raises OSError."""
+    found = []
+    for body in _dump(GET_ADDRESSES, _ADDRESS.pack(socket.AF_INET, 0, 0, 0, 0)):
+        _, bits, _, _, interface = _ADDRESS.unpack_from(body)
+        if (bits, interface) == (32, LOOPBACK_INDEX):
+            attributes = _attributes(body[_ADDRESS.size :])
+            label = attributes.get(ADDRESS_LABEL, b"").rstrip(b"\0").decode()
+            found.append(LoopbackAddress(IPv4Address(attributes[LOCAL]), label))
+    return found
 
 
 def may_add_addresses(sample: str) -> bool:
@@ -87,6 +108,11 @@ def interfaces() -> dict[str, int]:
         name = _attributes(body[_LINK.size :]).get(INTERFACE_NAME, b"")
         found[name.rstrip(b"\0").decode()] = index
     return found
+
+
+def delete_interface(index: int) -> None:
+    """Its routes and, if it is one of a pair, the other end go with it. Raises OSError."""
+    _ask(DELETE_LINK, REQUEST | ACKNOWLEDGE, _LINK.pack(0, 0, index, 0, 0))
 
 
 def index_of(name: str) -> int:
@@ -156,10 +182,10 @@ class Deletions:
         self.socket.close()
 
 
-def _exchange(kind: int, flags: int, address: str) -> None:
+def _address_message(address: str) -> bytes:
     packed = socket.inet_aton(address)
-    body = struct.pack("=BBBBI", socket.AF_INET, 32, 0, SCOPE_HOST, LOOPBACK_INDEX)
-    _ask(kind, flags, body + _attribute(LOCAL, packed) + _attribute(ADDRESS, packed))
+    header = _ADDRESS.pack(socket.AF_INET, 32, 0, SCOPE_HOST, LOOPBACK_INDEX)
+    return header + _attribute(LOCAL, packed) + _attribute(ADDRESS, packed)
 
 
 def _ask(kind: int, flags: int, body: bytes) -> None:

@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 
 from kohort.node import address_blocks, netlink
+from kohort.node.abandoned_blocks import recorded_addresses
 from kohort.node.address_blocks import ASSIGNED_POOL, LOOPBACK_POOL, Claim
 
 
@@ -138,9 +139,4 @@ def release_recorded(record: Path, *, locks: Path | None = None) -> None:
 
 
 def _read(path: Path | None) -> dict[int, str]:
-    try:
-        lines = path.read_text().splitlines() if path is not None else []
-    except FileNotFoundError:
-        return {}
-    pairs = (line.partition(" ") for line in lines)
-    return {int(IPv4Address(address)): owner for address, _, owner in pairs if address}
+    return recorded_addresses(path) if path is not None else {}

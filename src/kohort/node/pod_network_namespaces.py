@@ -20,15 +20,15 @@ import os
 import shutil
 import socket
 import subprocess
-import threading
 from collections.abc import Awaitable, Callable, Container
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from kohort.node import netlink
-from kohort.node.address_blocks import ASSIGNED, interface_of
-from kohort.node.syscalls import CLONE_NEWNET, MS_BIND, enter_namespace
+from kohort.node.address_blocks import ASSIGNED
+from kohort.node.block_marks import interface_of
+from kohort.node.syscalls import CLONE_NEWNET, MS_BIND, enter_namespace, in_thread
 
 GATEWAY: Final = "169.254.1.1"
 FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")
@@ -39,7 +39,6 @@ flush table ip kohort
 add chain ip kohort post {{ type nat hook postrouting priority 100; }}
 add rule ip kohort post ip saddr {ASSIGNED} ip daddr != {ASSIGNED} oifname != "kht*" masquerade
 """
-T = TypeVar("T")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -271,22 +270,3 @@ def _passing_on(
         await asyncio.gather(copy(reader, onward_writer), copy(onward_reader, writer))
 
     return handle
-
-
-def in_thread(work: Callable[[], T]) -> T:
-    """Run something in a thread of its own, which takes the namespaces it has entered with it when it ends."""
-    found: list[T] = []
-    problems: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            found.append(work())
-        except BaseException as problem:
-            problems.append(problem)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if problems:
-        raise problems[0]
-    return found[0]

@@ -19,16 +19,14 @@ import socket
 from collections.abc import Callable, Collection, Iterable
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from kohort.node import address_blocks, netlink
-from kohort.node.address_blocks import interface_of, table_of
+from kohort.node.block_marks import RULE_PRIORITY, interface_of, table_of
 from kohort.node.pod_addresses import AddressBook
-from kohort.node.pod_network_namespaces import NetworkNamespaces, in_thread
-from kohort.node.syscalls import CLONE_NEWNET, enter_namespace
+from kohort.node.pod_network_namespaces import NetworkNamespaces
+from kohort.node.syscalls import CLONE_NEWNET, enter_namespace, in_thread
 
-PRIORITY: Final = 30_000
-"""Of the rule that sends pods there: before the machine's own table."""
 T = TypeVar("T")
 
 
@@ -85,7 +83,7 @@ class ServiceNetwork:
             return
         self._namespaces.remove(self.uid)
         with contextlib.suppress(OSError):
-            netlink.delete_rule(self._addresses.network, self._table, PRIORITY)
+            netlink.delete_rule(self._addresses.network, self._table, RULE_PRIORITY)
         self._record.unlink(missing_ok=True)
 
     @property
@@ -110,7 +108,7 @@ class ServiceNetwork:
         with contextlib.suppress(OSError):  # answers come back from addresses that the machine does not know
             Path(f"/proc/sys/net/ipv4/conf/{interface_of(self._own_address)}/rp_filter").write_text("2")
         try:
-            netlink.add_rule(self._addresses.network, self._table, PRIORITY)
+            netlink.add_rule(self._addresses.network, self._table, RULE_PRIORITY)
         except FileExistsError:
             return False
         return True
@@ -176,6 +174,6 @@ def remove_recorded(record: Path, pods: Path, *, locks: Path | None = None) -> N
     claim = address_blocks.reclaim(block, pods, locks=locks)
     if claim is not None:
         with contextlib.suppress(OSError):
-            netlink.delete_rule(block, table_of(block), PRIORITY)
+            netlink.delete_rule(block, table_of(block), RULE_PRIORITY)
         claim.close()
     record.unlink()

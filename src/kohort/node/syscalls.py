@@ -4,7 +4,9 @@ import ctypes
 import errno
 import os
 import stat
-from typing import Final
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWCGROUP: Final = 0x02000000
@@ -25,6 +27,7 @@ _OPENAT2: Final = 437
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x02, 0x10
 
 libc = ctypes.CDLL(None, use_errno=True)
+T = TypeVar("T")
 
 
 class SyscallFailed(OSError):
@@ -55,6 +58,25 @@ def enter_namespace(path: str, kind: int) -> None:
         checked(libc.setns(handle, kind), f"setns {path}")
     finally:
         os.close(handle)
+
+
+def in_thread(work: Callable[[], T]) -> T:
+    """Run something in a thread of its own, which takes the namespaces it has entered with it when it ends."""
+    found: list[T] = []
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except BaseException as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if problems:
+        raise problems[0]
+    return found[0]
 
 
 def open_in_root(root: int, path: str, flags: int = os.O_PATH) -> int:

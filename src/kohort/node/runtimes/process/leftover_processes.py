@@ -26,7 +26,7 @@ class _Kept(msgspec.Struct):
 async def end_processes(state: Path) -> set[str]:
     """End all containers below a runtime's directory, and their supervisor; returns the UIDs of pods that were running.
     Raises OSError when a process does not end."""
-    pods = {parse_container_key(each.id).pod_uid for each in _alive(state)}
+    pods = {parse_container_key(each.id).pod_uid for each in living_containers(state)}
     if _unended(state) or await _is_supervised(state):
         await _end_containers(state)
     return pods
@@ -40,7 +40,7 @@ async def _end_containers(state: Path) -> None:
             for id, instance in (await runtime.instances()).items():
                 if instance.running:
                     await runtime.signal(id, signal.SIGKILL)
-            while _alive(state):  # noqa: ASYNC110 (only the parent of a process is notified)
+            while living_containers(state):  # noqa: ASYNC110 (only the parent of a process is notified)
                 await asyncio.sleep(_POLL_SECONDS)
             await runtime.close(stop=True)
             while await _is_supervised(state):  # noqa: ASYNC110
@@ -48,13 +48,13 @@ async def _end_containers(state: Path) -> None:
     except CannotStart as problem:
         raise OSError(str(problem)) from problem
     except TimeoutError as problem:
-        numbers = ", ".join(str(each.pid) for each in _alive(state)) or "of the supervisor"
+        numbers = ", ".join(str(each.pid) for each in living_containers(state)) or "of the supervisor"
         raise TimeoutError(f"processes do not end: {numbers}") from problem
     finally:
         await runtime.close(stop=False)
 
 
-def _alive(state: Path) -> list[Instance]:
+def living_containers(state: Path) -> list[Instance]:
     """Containers whose processes run. A process with the same pid but another start time is not one of them."""
     return [each for each in _unended(state) if process_launch.birth(each.pid) == each.birth]
 
