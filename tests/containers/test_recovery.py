@@ -83,6 +83,28 @@ async def test_the_runtime_is_killed_and_nothing_restarts(cluster: ContainerClus
         assert numbers == list(range(len(numbers))), "output was lost"
 
 
+async def test_exec_probes_are_left_out_while_the_runtime_is_away(
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
+) -> None:
+    probe = {"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 1}
+    async with cluster.node():
+        before = await cluster.run("a", {"livenessProbe": probe, "readinessProbe": probe})
+
+        async def errored() -> bool:
+            found = [message for reason, message in await cluster.events("a") if reason == "Unhealthy"]
+            return {"Liveness", "Readiness"} <= {each.split()[0] for each in found if "probe errored" in each}
+
+        runtime.kill()
+        try:
+            await cluster.until_true(errored)
+        finally:
+            runtime.start()
+        await cluster.until_true(cluster.node_is_ready)
+        assert not any("probe failed" in message for _, message in await cluster.events("a"))
+        after = await cluster.client.get(PODS, "a", "default")
+        assert status_of(after)["containerID"] == status_of(before)["containerID"] and status_of(after)["ready"]
+
+
 async def test_an_update_of_containerd_is_noticed_while_the_agent_runs(tmp_path: Path) -> None:
     """Debian's containerd has no events, 1.7 has them."""
     if reason := missing_packages():

@@ -1,6 +1,7 @@
 """Probes against real sockets on loopback."""
 
 import asyncio
+import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.builders import pod as build
 
-from kohort.node.probes import Counter, ProbeFailed, run_probe
+from kohort.node.probes import Counter, NoProbeResult, ProbeFailed, run_probe
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodeContainer, NodePod, Probe
 
@@ -89,7 +90,23 @@ async def test_tcp_probes_with_and_without_a_listener() -> None:
     refused = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
     assert await outcome(port, tcpSocket={"port": port}) == refused
     assert await outcome(port, httpGet={"port": port}) == f'Get "http://127.0.0.1:{port}/": {refused}'
-    assert await outcome(port, tcpSocket={"port": "other"}) == "there is no port 'other'"
+
+
+@pytest.mark.parametrize("handler", ["tcpSocket", "httpGet"])
+async def test_a_port_that_does_not_exist_has_no_result(handler: str) -> None:
+    with pytest.raises(NoProbeResult, match="there is no port 'other'"):
+        await outcome(1, **{handler: {"port": "other"}})
+
+
+@pytest.mark.parametrize("probe", [{"tcpSocket": {"port": 80}}, {"httpGet": {"port": 80}}, {"grpc": {"port": 80}}])
+async def test_a_node_without_free_descriptors_has_no_result(probe: JsonObject) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(NoProbeResult, match="Too many open files"):
+            await outcome(80, **probe)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_commands() -> None:

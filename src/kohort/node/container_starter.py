@@ -256,8 +256,16 @@ class ContainerStarter:
         if hook is not None and not recovered:
             run.post_start_done = False
         execute = executor(record, self._runtime, container.name)
-        warned = self._probe_warned
-        probes = ProbeRunner(container, run, record.address, execute, self._probe_failed, record.wake, warned)
+        probes = ProbeRunner(
+            container,
+            run,
+            record.address,
+            execute,
+            self._probe_failed,
+            record.wake,
+            self._probe_warned,
+            self._probe_errored,
+        )
         record.probes[container.name] = probes
 
         async def begin() -> None:
@@ -278,6 +286,9 @@ class ContainerStarter:
 
     def _probe_warned(self, kind: str, message: str) -> None:
         self._record.event("Warning", "ProbeWarning", f"{kind} probe warning: {message}")
+
+    def _probe_errored(self, kind: str, message: str) -> None:
+        self._record.event("Warning", "Unhealthy", f"{kind} probe errored and resulted in unknown state: {message}")
 
     def _probe_failed(self, failure: ProbeFailure) -> None:
         record, name = self._record, failure.container.name

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kohort.node.probes import Execute, ProbeFailed, http_get, tcp_connect
+from kohort.node.probes import Execute, NoProbeResult, ProbeFailed, http_get, tcp_connect
 from kohort.objects.node_pods import LifecycleHook, NodeContainer
 
 
@@ -23,5 +23,5 @@ async def run(hook: LifecycleHook, container: NodeContainer, address: str, execu
             await tcp_connect(hook.tcp_socket, container, address)
         elif hook.sleep is not None:
             await asyncio.sleep(hook.sleep.seconds)
-    except (ProbeFailed, OSError) as problem:
+    except (ProbeFailed, NoProbeResult, OSError) as problem:
         raise HookFailed(str(problem)) from problem

@@ -6,10 +6,14 @@
 | startup   | not started                      | it is killed               | started; the others begin   |
 | liveness  | alive                            | it is killed               | -                           |
 | readiness | not ready                        | not ready                  | ready                       |
+
+An attempt that says nothing about the container has no result (`NoProbeResult`), and changes nothing: the runtime could
+not be asked to run the command, there is no port of that name, this process cannot open a connection. An event says so.
 """
 
 import asyncio
 import contextlib
+import errno
 import random
 import re
 import ssl
@@ -24,18 +28,24 @@ from kohort.node.container_order import ContainerRun
 from kohort.objects.node_pods import GrpcCheck, HttpGet, NodeContainer, Probe, TcpSocket
 
 Execute = Callable[[tuple[str, ...]], Awaitable[tuple[int, bytes]]]
-"""Run a command in the container: exit code and output."""
+"""Run a command in the container: exit code and output. Raises NoProbeResult if it could not be run."""
 GRPC_STATES: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 REDIRECTS: Final = 10
 SHOWN: Final = 256
 BODY: Final = 10 << 10
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_HEADER: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+"""Why this process cannot open a connection, whatever the container does."""
 _ENDS_REQUEST: Final = ("content-length", "transfer-encoding", "trailer", "connection")
 
 
 class ProbeFailed(Exception):
     """The probe has failed; the message says what was seen."""
+
+
+class NoProbeResult(Exception):
+    """Nothing is known of the container: the node or its runtime could not probe it; the message says why."""
 
 
 class Counter(msgspec.Struct):
@@ -61,12 +71,12 @@ def port_number(container: NodeContainer, port: int | str) -> int:
             return each.container_port
     if port.isdigit():
         return int(port)
-    raise ProbeFailed(f"there is no port {port!r}")
+    raise NoProbeResult(f"there is no port {port!r}")
 
 
 async def run_probe(probe: Probe, container: NodeContainer, address: str, execute: Execute) -> str:
     """A warning about a probe that counts as success, empty if there is none. Raises ProbeFailed, also when there is no
-    answer in time."""
+    answer in time, and NoProbeResult."""
     try:
         async with asyncio.timeout(probe.timeout_seconds or 1):
             if probe.exec is not None:
@@ -138,13 +148,14 @@ def request_head(host: str, port: int, path: str, headers: Mapping[str, str]) ->
 async def _connected(
     host: str, port: int, tls: ssl.SSLContext | None = None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Raises ProbeFailed."""
+    """Raises ProbeFailed, NoProbeResult."""
     try:
         return await asyncio.open_connection(host, port, ssl=tls)
     except ConnectionRefusedError:
         raise ProbeFailed(f"dial tcp {host}:{port}: connect: connection refused") from None
     except OSError as problem:
-        raise ProbeFailed(f"dial tcp {host}:{port}: {problem.strerror or problem}") from None
+        failed = NoProbeResult if problem.errno in _OUT_OF_RESOURCES else ProbeFailed
+        raise failed(f"dial tcp {host}:{port}: {problem.strerror or problem}") from None
 
 
 async def tcp_connect(check: TcpSocket, container: NodeContainer, address: str) -> None:
@@ -297,8 +308,10 @@ class ProbeRunner:
         failed: Callable[[ProbeFailure], None],
         changed: Callable[[], None],
         warned: Callable[[str, str], None] = lambda kind, message: None,
+        errored: Callable[[str, str], None] = lambda kind, message: None,
     ) -> None:
-        """`warned` is called with the kind of a probe and what is odd about its success."""
+        """`warned` is called with the kind of a probe and what is odd about its success, `errored` with why it has no
+        result."""
         self._container = container
         self._run = run
         self._address = address
@@ -306,6 +319,7 @@ class ProbeRunner:
         self._failed = failed
         self._changed = changed
         self._warned = warned
+        self._errored = errored
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
@@ -332,7 +346,7 @@ class ProbeRunner:
         counter = Counter(probe.success_threshold or 1, probe.failure_threshold or 3)
         await self._pause(probe.initial_delay_seconds)
         while not self._stopped.is_set():
-            result = counter.add(await self._succeeds(probe, "Startup", counter))
+            result = await self._attempt(probe, "Startup", counter)
             if result:
                 return True
             if result is False:
@@ -345,7 +359,7 @@ class ProbeRunner:
         counter = Counter(1, probe.failure_threshold or 3)
         await self._pause(probe.initial_delay_seconds or random.uniform(0, min(probe.period_seconds or 10, 1)))
         while not self._stopped.is_set():
-            if counter.add(await self._succeeds(probe, "Liveness", counter)) is False:
+            if await self._attempt(probe, "Liveness", counter) is False:
                 self._stopped.set()
                 return
             await self._pause(probe.period_seconds or 10)
@@ -354,15 +368,25 @@ class ProbeRunner:
         counter = Counter(probe.success_threshold or 1, probe.failure_threshold or 3)
         await self._pause(probe.initial_delay_seconds)
         while not self._stopped.is_set():
-            result = counter.add(await self._succeeds(probe, "Readiness", counter))
+            result = await self._attempt(probe, "Readiness", counter)
             if result is not None and result != self._run.ready:
                 self._run.ready = result
                 self._changed()
             await self._pause(probe.period_seconds or 10)
 
-    async def _succeeds(self, probe: Probe, kind: str, counter: Counter) -> bool:
+    async def _attempt(self, probe: Probe, kind: str, counter: Counter) -> bool | None:
+        """The result when its threshold is reached, else None."""
+        result = await self._result(probe, kind, counter)
+        return None if result is None else counter.add(result)
+
+    async def _result(self, probe: Probe, kind: str, counter: Counter) -> bool | None:
+        """Whether one attempt succeeds; None if it has no result."""
         try:
             warning = await run_probe(probe, self._container, self._address, self._execute)
+        except NoProbeResult as problem:
+            if not self._stopped.is_set():
+                self._errored(kind, str(problem))
+            return None
         except ProbeFailed as problem:
             if self._stopped.is_set():
                 return True

@@ -9,7 +9,7 @@ from kohort.kube.client import PatchType
 from kohort.kube.resources import CONFIG_MAPS, NODES, PODS
 from kohort.node.mount_table import unmount_below
 from kohort.node.pressure import Pressure
-from kohort.node.runtimes.interface import Launch
+from kohort.node.runtimes.interface import CannotStart, Launch
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.quantity import canonical
 
@@ -130,6 +130,35 @@ async def test_probes_gate_readiness_and_end_what_is_stuck(tmp_path: Path) -> No
         answers["alive"] = 1
         await bench.until(lambda: bench.status()["restartCount"] == 1)
         assert "Unhealthy" in bench.events()
+
+
+@pytest.mark.parametrize("problem", [CannotStart("cannot connect to runtime.sock"), ConnectionResetError("lost")])
+async def test_a_runtime_that_does_not_answer_fails_no_probe(tmp_path: Path, problem: Exception) -> None:
+    async with node(tmp_path) as bench:
+        away: list[str] = []
+
+        def answer(launch: Launch) -> int:
+            if launch.command[0] in away:
+                raise problem
+            return 0 if "dead" not in away else 1
+
+        bench.runtime.answers = answer
+        probes = {
+            kind: {"exec": {"command": [kind]}, "periodSeconds": 1, "failureThreshold": 1}
+            for kind in ("readinessProbe", "livenessProbe", "startupProbe")
+        }
+        away.append("startupProbe")
+        await bench.create(containers=[container("c", **probes)], terminationGracePeriodSeconds=1)
+        await bench.until(lambda: "Startup probe errored" in str(bench.said()))
+        away.clear()
+        await bench.until(lambda: bench.conditions().get("Ready", {}).get("status") == "True")
+        away.extend(probes)
+        for kind in ("Liveness", "Readiness"):
+            await bench.until(lambda kind=kind: f"{kind} probe errored and resulted in unknown state" in str(bench.said()))
+        assert bench.status()["restartCount"] == 0 and bench.conditions()["Ready"]["status"] == "True"
+        assert not any("probe failed" in each for each in bench.said())
+        away[:] = ["dead"]
+        await bench.until(lambda: bench.status()["restartCount"] == 1)
 
 
 async def test_what_a_container_refers_to_must_exist(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def command_in(container: Launch, id: str, command: tuple[str, ...], *, stdin: b
 
 
 async def output_of(session: Session, limit: int = 10240) -> tuple[int, bytes]:
-    """Read a session to its end: the exit code and the first bytes of its output."""
+    """Read a session to its end: the exit code and the first bytes of its output. Raises OSError if it breaks off."""
     output = b""
     try:
         while (message := await session.read()) is not None:
@@ -264,7 +264,7 @@ async def output_of(session: Session, limit: int = 10240) -> tuple[int, bytes]:
     finally:
         with contextlib.suppress(OSError):
             await session.close()
-    return 137, output
+    raise ConnectionResetError("the connection was lost while the command ran")
 
 
 class ImageBeingPulled(Exception):
@@ -387,7 +387,7 @@ class Runtime(Protocol):
 
     async def run_command(self, within: str, launch: Launch) -> tuple[int, bytes]:
         """Run a command as `execute` does, to its end: the exit code and the first bytes of its output. Raises
-        CannotStart."""
+        CannotStart, OSError."""
         ...
 
     async def attach(self, id: str) -> Session:
