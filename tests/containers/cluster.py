@@ -41,6 +41,7 @@ class ContainerCluster:
         self._transport = transport
         self._directory = directory
         self._agent: Agent | None = None
+        self.shares = False
         self.cgroup_writes: list[Path] = []
         # Files of cgroups that the agent itself has written
 
@@ -63,7 +64,7 @@ class ContainerCluster:
         device_plugins: Path | None = None,
     ) -> AsyncIterator[Agent]:
         """An agent, until the end of the block. Without `stop_pods` it leaves its pods running."""
-        facts = await examine(self.socket)
+        facts = await examine(self.socket, self._directory, share=self.shares)
         manager = Manager(Client(self._transport), name="node")
         options = NodeOptions(NODE, self._directory, stop_pods=stop_pods, device_plugins=device_plugins)
         self.cgroup_writes.clear()

@@ -11,7 +11,7 @@ from tests.containers.crio import Crio
 from tests.containers.runtime import RuntimeUnderTest
 from tools.container_packages import missing
 
-from kohort.node.runtimes.cri.leftover_sandboxes import end_sandboxes
+from kohort.node import stale_state_cleanup
 
 RUNTIMES: dict[str, type[RuntimeUnderTest]] = {"containerd": Containerd, "crio": Crio}
 SLEEP = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
@@ -50,4 +50,4 @@ async def cluster(runtime: RuntimeUnderTest, image: str, tmp_path: Path) -> Asyn
     directory.mkdir(mode=0o700)
     async with container_cluster(runtime.socket, directory, image) as made:
         yield made
-    await end_sandboxes(directory)
+    await stale_state_cleanup.end(directory)

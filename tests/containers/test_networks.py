@@ -1,16 +1,19 @@
 """Networks of pods in a container runtime: the CNI plugin, addresses, services' names, host network."""
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.containers.cluster import ContainerCluster, is_ready
+from tests.containers.cluster import NODE, ContainerCluster, container_cluster, is_ready
 from tests.containers.runtime import RuntimeUnderTest
 
-from kohort.node.runtimes.cri import cni
+from kohort.node.runtimes.cri import cni_installation as cni
+from kohort.node.runtimes.cri.discovery import CannotUseRuntime, examine
+from kohort.node.runtimes.cri.leftover_sandboxes import end_sandboxes
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
 SERVE = "mkdir -p /www; echo answer > /www/index.html; exec httpd -f -p 8080 -h /www"
@@ -97,17 +100,95 @@ async def test_networks_of_unknown_pods_can_be_removed_any_number_of_times(
         code, answer = await asyncio.to_thread(
             call_plugin, runtime, "ADD", CNI_ARGS="K8S_POD_UID=unknown", CNI_NETNS="/no/such/namespace"
         )
-        assert code == 1 and "/no/such/namespace" in str(answer["msg"])
+        assert code == 1 and "no node agent has this pod" in str(answer["msg"])
 
 
 async def test_without_an_agent_the_plugin_asks_to_try_later(
     cluster: ContainerCluster, runtime: RuntimeUnderTest
 ) -> None:
-    async with cluster.node():
-        pass
+    async with cluster.node(stop_pods=False):
+        await cluster.run("a")
     code, answer = await asyncio.to_thread(call_plugin, runtime, "DEL", CNI_ARGS="K8S_POD_UID=u")
     assert (code, answer["code"]) == (1, cni.TRY_LATER)
     assert await asyncio.to_thread(call_plugin, runtime, "CHECK", CNI_ARGS="K8S_POD_UID=u") == (0, {})
+
+
+async def test_a_network_that_takes_the_place_of_ours_makes_the_node_not_ready(
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
+) -> None:
+    async def says_so() -> bool:
+        return "00-other.conflist" in cluster.agent.state.runtime_problem
+
+    async with cluster.node():
+        await cluster.run("a")
+        other = runtime.cni_conf / "00-other.conflist"
+        other.write_text('{"cniVersion": "0.4.0", "name": "other", "plugins": [{"type": "ptp"}]}')
+        try:
+            await cluster.until_true(says_so)
+        finally:
+            other.unlink()
+        await cluster.until_true(cluster.node_is_ready)
+
+
+def cni_files(runtime: RuntimeUnderTest) -> list[str]:
+    return sorted(each.name for place in (runtime.cni_bin, runtime.cni_conf) for each in place.iterdir())
+
+
+async def test_an_agent_without_pods_leaves_nothing_in_the_folders_of_the_runtime(
+    cluster: ContainerCluster, runtime: RuntimeUnderTest, tmp_path: Path
+) -> None:
+    async with cluster.node():
+        assert cni_files(runtime) == ["10-kohort.conflist", "kohort", "loopback"]
+        await cluster.run("a")
+    assert cni_files(runtime) == ["10-kohort.conflist", "kohort", "loopback"], "the stopped pod is there still"
+    await end_sandboxes(tmp_path / "node")
+    assert cni_files(runtime) == [] and runtime.container_ids() == []
+    async with cluster.node():
+        await cluster.until("a", is_ready)
+        await cluster.delete("a")
+    assert cni_files(runtime) == []
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_two_clusters_share_a_runtime_and_either_may_go_first(
+    cluster: ContainerCluster, runtime: RuntimeUnderTest, tmp_path: Path, first: int
+) -> None:
+    place = tmp_path / "other"
+    place.mkdir(mode=0o700)
+    async with container_cluster(runtime.socket, place, cluster.image) as second:
+        with_nodes = [contextlib.AsyncExitStack(), contextlib.AsyncExitStack()]
+        try:
+            await with_nodes[0].enter_async_context(cluster.node())
+            with pytest.raises(CannotUseRuntime, match=f"another kohort, whose node has the directory {tmp_path}/node"):
+                await examine(runtime.socket, place)
+            cluster.shares = second.shares = True
+            await with_nodes[1].enter_async_context(second.node())
+            for each in (cluster, second):
+                await each.run("a")
+                await each.delete("a")
+                await each.run("b")
+            await with_nodes[first].aclose()
+            await end_sandboxes((tmp_path / "node", place)[first])
+            left = (second, cluster)[first]
+            await left.run("c")
+            for name in ("b", "c"):
+                await left.delete(name)
+        finally:
+            for node in with_nodes:
+                await node.aclose()
+        await end_sandboxes(place)
+    await end_sandboxes(tmp_path / "node")
+    assert runtime.container_ids() == [] and cni_files(runtime) == []
+
+
+async def test_pods_of_another_kohort_keep_a_runtime_from_being_used(
+    cluster: ContainerCluster, runtime: RuntimeUnderTest, tmp_path: Path
+) -> None:
+    async with cluster.node(stop_pods=False):
+        await cluster.run("a")
+    with pytest.raises(CannotUseRuntime, match=r"the pod default/a of another kohort.*--share-runtime"):
+        await examine(runtime.socket, tmp_path / "other")
+    assert (await examine(runtime.socket, tmp_path / "node")).name == runtime.name
 
 
 async def test_a_network_of_others_is_left_alone(
@@ -121,6 +202,7 @@ async def test_a_network_of_others_is_left_alone(
             pod = await cluster.run("a")
             assert (await cluster.shell("a", "readlink /proc/self/ns/net")).strip() == os.readlink("/proc/self/ns/net")
             assert pod["status"]["podIP"]
+            assert f"another network in {other}" in await cluster.until_event(NODE, "NetworkShared")
         assert "other" in other.read_text()
     finally:
         other.unlink()

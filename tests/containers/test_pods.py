@@ -219,7 +219,7 @@ async def test_groups_of_the_image_are_left_out_or_refused(
     async with cluster.node():
         await cluster.create("groups", securityContext=exactly)
         pod = await cluster.until("groups", lambda pod: is_ready(pod) or pod["status"].get("phase") == "Failed")
-        if (await examine(runtime.socket)).gives_exact_groups:
+        if (await examine(runtime.socket, share=True)).gives_exact_groups:
             assert (await cluster.shell("groups", "id -G")).split() == ["77", "99"]
         else:
             assert pod["status"]["reason"] == "SupplementalGroupsPolicyNotSupported"

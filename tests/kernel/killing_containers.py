@@ -50,7 +50,7 @@ def live(url: str, socket: str, directory: str) -> None:
         agent = container_agent(
             manager,
             NodeOptions(NODE, Path(directory)),
-            await examine(Path(socket)),
+            await examine(Path(socket), Path(directory)),
             cgroup_parent=PARENT,
             observer=lambda kind, path, content: left.take(),
             own_networks=False,

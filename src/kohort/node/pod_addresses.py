@@ -68,6 +68,10 @@ class AddressBook:
         elif self._claim is not None:
             self._claim.close()
 
+    def has(self, uid: str) -> bool:
+        """Whether the pod has an address, or had one when an earlier agent ended."""
+        return uid in self._held or self._recorded_for(uid) is not None
+
     def take(self, uid: str, known: str = "") -> str:
         """The address of a pod: the one that it has, or had, or the next free one."""
         if uid not in self._held:

@@ -65,6 +65,9 @@ class AdoptedNetworks:
     def __init__(self, plan: AddressPlan) -> None:
         self._plan = plan
 
+    def has(self, uid: str) -> bool:
+        return self._plan.pods.has(uid)
+
     def connect(self, uid: str, namespace: str) -> str:
         """Returns the address of the pod. Raises OSError."""
         if self._plan.namespaces is None:

@@ -14,7 +14,7 @@ from kohort.kube.errors import ApiError
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.kube.private_files import private_directory
-from kohort.kube.resources import CONFIG_MAPS, SECRETS
+from kohort.kube.resources import CONFIG_MAPS, NODES, SECRETS
 from kohort.node import single_agent_lock
 from kohort.node.address_blocks import LOOPBACK_POOL
 from kohort.node.agent import MARKERS, Agent, NodeOptions
@@ -25,7 +25,8 @@ from kohort.node.pod_addresses import AddressBook
 from kohort.node.pod_network import AddressPlan, AdoptedNetworks
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.runtimes.process.runtime import ProcessRuntime
-from kohort.objects.core import Secret
+from kohort.objects.core import Node, Secret
+from kohort.objects.meta import ObjectMeta
 from kohort.objects.well_known_names import CLIENT_AUTHORITIES, CLIENT_AUTHORITY_KEY
 from kohort.resources import Settings
 from kohort.resources.cgroups import DEFAULT_SETTINGS
@@ -123,8 +124,11 @@ def container_agent(
 ) -> Agent:
     """An agent whose pods run in a container runtime."""
     make = partial(_container_runtime, manager, facts, credentials_file)
-    own_networks = own_networks and not _other_network(facts)
-    return _agent(manager, options, make, cgroup_parent, settings, own_networks, observer)
+    other = facts.other_network if own_networks else ""
+    agent = _agent(manager, options, make, cgroup_parent, settings, own_networks and not other, observer)
+    if other:
+        _report_other_network(manager, agent, other)
+    return agent
 
 
 def _agent(
@@ -178,22 +182,23 @@ def _container_runtime(
     images = RegistryImages(client, secret, credentials_file)
     networks = None
     if addresses.namespaces is not None:
-        networks = cni.CniServer(cni.socket_of(options.directory), AdoptedNetworks(addresses))
-        cni.install(facts.cni_binaries, facts.cni_configurations, networks.socket)
+        networks = cni.CniServer(facts.cni_agent(options.directory), AdoptedNetworks(addresses))
+        networks.install()
     owner = owner_label(options.name, options.directory)
     discovery.record(options.directory, facts, owner)
     groups = facts.gives_exact_groups
     return CriRuntime(client, owner, facts.name, facts.version, images, networks, gives_exact_groups=groups)
 
 
-def _other_network(facts: "RuntimeFacts") -> bool:
-    """Whether the runtime has a network that is not ours; pods use the network of the machine then."""
-    from kohort.node.runtimes.cri import cni
+def _report_other_network(manager: Manager, agent: Agent, file: str) -> None:
+    from kohort.node.runtimes.cri.discovery import shared_network
 
-    if not (other := cni.other_network(facts.cni_configurations)):
-        return False
-    _log.warning("the container runtime has another network; pods share the network of this machine", file=other)
-    return True
+    async def report() -> None:
+        node = Node(metadata=ObjectMeta(name=agent.state.machine.name))
+        agent.recorder.warning(NODES, node, "NetworkShared", shared_network(file))
+
+    _log.warning("the container runtime has another network; pods share the network of this machine", file=file)
+    manager.prepare(report)
 
 
 def _locked(directory: Path, manager: Manager) -> contextlib.ExitStack:

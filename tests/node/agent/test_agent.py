@@ -154,7 +154,9 @@ async def test_a_runtime_that_does_not_answer_fails_no_probe(tmp_path: Path, pro
         await bench.until(lambda: bench.conditions().get("Ready", {}).get("status") == "True")
         away.extend(probes)
         for kind in ("Liveness", "Readiness"):
-            await bench.until(lambda kind=kind: f"{kind} probe errored and resulted in unknown state" in str(bench.said()))
+            await bench.until(
+                lambda kind=kind: f"{kind} probe errored and resulted in unknown state" in str(bench.said())
+            )
         assert bench.status()["restartCount"] == 0 and bench.conditions()["Ready"]["status"] == "True"
         assert not any("probe failed" in each for each in bench.said())
         away[:] = ["dead"]

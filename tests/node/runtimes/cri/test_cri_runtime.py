@@ -712,7 +712,8 @@ def test_where_the_runtime_looks_for_plugins(tmp_path: Path, config: str, binari
 def test_pods_of_a_killed_agent_are_ended_although_another_call_removes_them(tmp_path: Path, failures: int) -> None:
     async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
         await runtime.prepare_pod(spec(tmp_path))
-        record(tmp_path / "node", RuntimeFacts(fake.socket, "cri-o", "1.34.0"), "node-1")
+        facts = RuntimeFacts(fake.socket, "cri-o", "1.34.0", tmp_path / "bin", tmp_path / "conf")
+        record(tmp_path / "node", facts, "node-1")
         fake.failing["RemovePodSandbox"] = [RpcError(Code.UNKNOWN, "no such id: '1f0c'")] * failures
         if failures > 1:
             with pytest.raises(OSError, match="could not be ended: RemovePodSandbox"):

@@ -16,6 +16,7 @@ whatever lacks it is never touched.
 | `streams`          | exec and attach: a client of the runtime's streaming server                          |
 | `container_logs`   | rotation of the log files that the runtime writes                                    |
 | `cni`              | gives sandboxes their network: the runtime calls a plugin, which asks the agent       |
+| `cni_installation` | the plugin, the folders in which it is, and the agents that it asks                  |
 | `discovery`        | which runtime runs on this machine, and whether it can be used                       |
 | `crio_settings`    | what CRI-O says of its configuration, beside the interface                           |
 | `leftover_sandboxes`| ends the pods of an agent that was killed, without another agent                    |

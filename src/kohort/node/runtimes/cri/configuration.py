@@ -58,7 +58,12 @@ PROFILES: Final = {
 
 def owner_label(node: str, directory: Path) -> str:
     """Distinguishes the agents that share a runtime, also those of nodes with the same name in other clusters."""
-    return f"{node}-{hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:12]}"
+    return f"{node}-{directory_mark(directory)}"
+
+
+def directory_mark(directory: Path) -> str:
+    """How the owner of a sandbox ends: its name may change, its directory does not."""
+    return hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:12]
 
 
 def sandbox_config(pod: PodSandboxSpec, node: str, attempt: int, cgroup_mount: str) -> cri.PodSandboxConfig:

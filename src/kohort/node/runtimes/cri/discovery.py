@@ -18,10 +18,11 @@ import msgspec
 
 from kohort.kube.private_files import write_private
 from kohort.node.grpc.status import Code, RpcError
-from kohort.node.runtimes.cri import crio_settings
+from kohort.node.runtimes.cri import cni_installation, crio_settings
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient, Unsupported
-from kohort.node.runtimes.cri.configuration import NODE_LABEL, POD_NAME, POD_NAMESPACE, POD_UID
+from kohort.node.runtimes.cri.cni_installation import CniAgent, running_agents
+from kohort.node.runtimes.cri.configuration import NODE_LABEL, POD_NAME, POD_NAMESPACE, POD_UID, directory_mark
 
 SOCKETS: Final = (Path("/run/containerd/containerd.sock"), Path("/run/crio/crio.sock"))
 SECONDS: Final = 10.0
@@ -46,10 +47,31 @@ class RuntimeFacts(msgspec.Struct, frozen=True):
     cni_configurations: Path = CNI_CONFIGURATIONS
     gives_exact_groups: bool = False
     """It has the feature `supplemental_groups_policy`."""
+    sandbox_image: str = ""
+    """If it says so."""
+
+    @property
+    def other_network(self) -> str:
+        """The file of a network that is not ours; pods use the network of the machine then."""
+        return cni_installation.other_network(self.cni_configurations)
 
     @property
     def announcement(self) -> str:
-        return f"containers run in {self.name} {self.version} at unix://{self.socket}"
+        where = f"containers run in {self.name} {self.version} at unix://{self.socket}"
+        return f"{where}; {shared_network(other)}" if (other := self.other_network) else where
+
+    def cni_agent(self, directory: Path) -> CniAgent:
+        """The agent of a node's directory."""
+        return CniAgent(
+            str(directory.resolve()), str(self.socket), str(self.cni_binaries), str(self.cni_configurations)
+        )
+
+
+def shared_network(file: str) -> str:
+    return (
+        f"pods share the network of this machine, because the container runtime has another network in {file}; remove "
+        "that file and start again for pods with networks of their own"
+    )
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -87,7 +109,7 @@ async def choose(wanted: Wanted, endpoint: str, directory: Path, *, share: bool 
     problems = []
     for path in candidates:
         try:
-            facts = await examine(path, share=share)
+            facts = await examine(path, directory, share=share)
         except CannotUseRuntime as problem:
             problems.append(str(problem))
             continue
@@ -103,12 +125,18 @@ class RuntimeRecord(msgspec.Struct, frozen=True):
 
     socket: str
     owner: str
+    cni_binaries: str = str(CNI_BINARIES)
+    cni_configurations: str = str(CNI_CONFIGURATIONS)
+
+    def cni_agent(self, directory: Path) -> CniAgent:
+        return CniAgent(str(directory.resolve()), self.socket, self.cni_binaries, self.cni_configurations)
 
 
 def record(directory: Path, facts: RuntimeFacts, owner: str) -> None:
     place = directory / RECORD
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_private(place, msgspec.json.encode(RuntimeRecord(str(facts.socket), owner)))
+    found = RuntimeRecord(str(facts.socket), owner, str(facts.cni_binaries), str(facts.cni_configurations))
+    write_private(place, msgspec.json.encode(found))
 
 
 def recorded(directory: Path) -> RuntimeRecord | None:
@@ -119,8 +147,8 @@ def recorded(directory: Path) -> RuntimeRecord | None:
         return None
 
 
-async def examine(socket: Path, *, share: bool = False) -> RuntimeFacts:
-    """Raises CannotUseRuntime."""
+async def examine(socket: Path, directory: Path | None = None, *, share: bool = False) -> RuntimeFacts:
+    """`directory` is that of the node, whose own pods do not count as those of others. Raises CannotUseRuntime."""
     client = CriClient(socket)
     try:
         version = await client.call(cri.VERSION, cri.VersionRequest("0.1.0"), timeout=SECONDS)
@@ -133,7 +161,7 @@ async def examine(socket: Path, *, share: bool = False) -> RuntimeFacts:
             config = _config_of_crio(await crio_settings.read(socket))
         await _check_driver(client, socket, config)
         if not share:
-            await _check_alone(client, socket)
+            await _check_alone(client, socket, directory)
     except RpcError as problem:
         raise CannotUseRuntime(_explained(socket, problem)) from problem
     finally:
@@ -145,6 +173,7 @@ async def examine(socket: Path, *, share: bool = False) -> RuntimeFacts:
         config.cni.binaries,
         Path(config.cni.conf_dir or CNI_CONFIGURATIONS),
         gives_exact_groups(status),
+        config.sandbox_image,
     )
 
 
@@ -165,17 +194,32 @@ async def _check_driver(client: CriClient, socket: Path, config: "_Config") -> N
         )
 
 
-async def _check_alone(client: CriClient, socket: Path) -> None:
-    """Two agents on one runtime, of which one is a kubelet, remove each other's pods."""
+async def _check_alone(client: CriClient, socket: Path, directory: Path | None) -> None:
+    """Two agents on one runtime, of which one is a kubelet, remove each other's pods. Two of kohort do not, but which
+    pods are in a runtime should not come as a surprise."""
     ready = cri.PodSandboxFilter(state=cri.PodSandboxStateValue(cri.PodSandboxState.READY))
     answer = await client.call(cri.LIST_POD_SANDBOX, cri.ListPodSandboxRequest(ready), timeout=SECONDS)
-    foreign = [each for each in answer.items if POD_UID in each.labels and NODE_LABEL not in each.labels]
-    if foreign:
-        names = sorted(f"{each.labels.get(POD_NAMESPACE)}/{each.labels.get(POD_NAME)}" for each in foreign)
+    pods = [each for each in answer.items if POD_UID in each.labels]
+    if foreign := [each for each in pods if NODE_LABEL not in each.labels]:
         raise CannotUseRuntime(
-            f"the runtime at {socket} runs {len(foreign)} pods of another agent, such as {names[0]}: a kubelet would "
+            f"the runtime at {socket} runs {_counted(foreign)} of another agent: a kubelet would "
             "remove the pods of this node; use a runtime of its own, or --share-runtime if no kubelet runs here"
         )
+    what_to_do = "use a runtime of its own or --runtime process, or share it with --share-runtime"
+    own = directory_mark(directory) if directory is not None else ""
+    for agent in running_agents():
+        if agent.runtime == str(socket) and directory_mark(Path(agent.directory)) != own:
+            raise CannotUseRuntime(
+                f"the runtime at {socket} is used by another kohort, whose node has the directory {agent.directory}; "
+                f"{what_to_do}"
+            )
+    if others := [each for each in pods if not own or not each.labels.get(NODE_LABEL, "").endswith(f"-{own}")]:
+        raise CannotUseRuntime(f"the runtime at {socket} runs {_counted(others)} of another kohort; {what_to_do}")
+
+
+def _counted(pods: list[cri.PodSandbox]) -> str:
+    names = sorted(f"{each.labels.get(POD_NAMESPACE)}/{each.labels.get(POD_NAME)}" for each in pods)
+    return f"the pod {names[0]}" if len(names) == 1 else f"{len(names)} pods, such as {names[0]},"
 
 
 def _explained(socket: Path, problem: RpcError) -> str:

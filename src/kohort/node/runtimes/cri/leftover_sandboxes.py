@@ -8,7 +8,7 @@ from kohort.node.grpc.status import RpcError
 from kohort.node.runtimes.cri import discovery
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient
-from kohort.node.runtimes.cri.cni import CniServer, socket_of
+from kohort.node.runtimes.cri.cni import CniServer
 from kohort.node.runtimes.cri.configuration import NODE_LABEL, POD_UID
 
 ATTEMPTS: Final = 5
@@ -17,6 +17,9 @@ PAUSE_SECONDS: Final = 1.0
 
 class _NoNetworks:
     """Answers the runtime's plugin: the networks are removed by those who call this module."""
+
+    def has(self, uid: str) -> bool:
+        return False
 
     def connect(self, uid: str, namespace: str) -> str:
         raise OSError("no agent runs on this node")
@@ -29,16 +32,17 @@ class _NoNetworks:
 
 
 async def end_sandboxes(directory: Path) -> set[str]:
-    """Stop and remove all pods of a node in its container runtime; returns the UIDs of those that were ready. Raises
-    OSError."""
+    """Stop and remove all pods of a node in its container runtime, and the CNI plugin if no other agent needs it;
+    returns the UIDs of those that were ready. Raises OSError."""
     before = discovery.recorded(directory)
     if before is None:
         return set()
-    client, networks = CriClient(Path(before.socket)), CniServer(socket_of(directory), _NoNetworks())
+    client, networks = CriClient(Path(before.socket)), CniServer(before.cni_agent(directory), _NoNetworks())
     await networks.start()
     try:
         found = await _sandboxes(client, before.owner)
         await _end(client, before.owner)
+        networks.uninstall()
     except RpcError as problem:
         raise OSError(f"pods in the container runtime at {before.socket} could not be ended: {problem}") from problem
     finally:

@@ -557,12 +557,20 @@ class CriRuntime:
             try:
                 status = await self._client.call(cri.STATUS, cri.StatusRequest(), timeout=STATUS_SECONDS)
                 conditions = status.status.conditions if status.status is not None else ()
-                problem, network = problem_of(conditions, "RuntimeReady"), problem_of(conditions, "NetworkReady")
+                problem, network = problem_of(conditions, "RuntimeReady"), self._problem_of_network(conditions)
                 await self._learn_facts(status)
             except RpcError as failed:
                 problem, network = f"container runtime is down: {failed.detail}", ""
             self._set_problems(problem, network if self._networks is not None else "")
             await asyncio.sleep(RETRY_SECONDS if problem or self._network_problem else STATUS_SECONDS)
+
+    def _problem_of_network(self, conditions: tuple[cri.RuntimeCondition, ...]) -> str:
+        if self._networks is not None and (other := self._networks.preferred_network):
+            return (
+                f"the container runtime has come to use another network, {other}: remove that file, or restart kohort "
+                "to have pods share the network of this machine"
+            )
+        return problem_of(conditions, "NetworkReady")
 
     async def _learn_facts(self, status: cri.StatusResponse) -> None:
         """What the runtime can do, and its version if the connection is a new one. Raises RpcError."""
@@ -588,12 +596,16 @@ class CriRuntime:
     async def close(self, *, stop: bool) -> None:
         tasks, self._tasks = self._tasks, []
         await cancel_all(*tasks)
+        empty = False
         if stop:
             with contextlib.suppress(RpcError):
                 await asyncio.gather(*(self.stop_pod(uid) for uid in await self.pods()))
+                empty = not await self.pods()
         if self._networks is not None:
             await self._networks.close()
         await self._client.close()
+        if self._networks is not None and empty:
+            self._networks.uninstall()
 
 
 def instance_of(key: str, status: cri.ContainerStatus, pid: int = 0) -> Instance:
