@@ -7,21 +7,67 @@ import pytest
 from tests.builders import pod as build
 
 from kohort.node.runtimes.interface import Mount
-from kohort.node.volumes import MountProblem, mounts_of, read_in_volume, write_atomically
+from kohort.node.volumes import (
+    MountProblem,
+    VolumeFile,
+    common_user,
+    mounts_of,
+    read_in_volume,
+    write_atomically,
+)
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodePod
 
 
 def test_content_is_swapped_in_one_step(tmp_path: Path) -> None:
-    write_atomically(tmp_path, {"a": (b"1", 0o644), "sub/b": (b"2", 0o400)})
+    first_files = {"a": VolumeFile(b"1", 0o644), "sub/b": VolumeFile(b"2", 0o400)}
+    write_atomically(tmp_path, first_files)
     assert (tmp_path / "a").read_bytes() == b"1" and (tmp_path / "sub/b").stat().st_mode & 0o777 == 0o400
     first = os.readlink(tmp_path / "..data")
-    write_atomically(tmp_path, {"a": (b"1", 0o644), "sub/b": (b"2", 0o400)})
+    write_atomically(tmp_path, first_files)
     assert os.readlink(tmp_path / "..data") == first
-    write_atomically(tmp_path, {"a": (b"3", 0o644)})
+    write_atomically(tmp_path, {"a": VolumeFile(b"3", 0o644)})
     assert (tmp_path / "a").read_bytes() == b"3" and os.readlink(tmp_path / "..data") != first
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("..")) == ["a"]
     assert not (tmp_path / first).exists()
+
+
+def test_users_of_a_volume_may_enter_its_directories_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_atomically(tmp_path / "v", {"sub/below/b": VolumeFile(b"2", 0o644)})
+    finally:
+        os.umask(before)
+    content = (tmp_path / "v" / "..data").resolve()
+    places = [content, content / "sub", content / "sub" / "below"]
+    assert [place.stat().st_mode & 0o777 for place in places] == [0o755] * 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_files_belong_to_the_user_and_the_group_they_are_for(tmp_path: Path) -> None:
+    write_atomically(tmp_path, {"token": VolumeFile(b"1", 0o600, 1234)})
+    found = (tmp_path / "token").stat()
+    assert (found.st_uid, found.st_mode & 0o777) == (1234, 0o600)
+    write_atomically(tmp_path, {"token": VolumeFile(b"1", 0o600)}, 4321)
+    found = (tmp_path / "token").stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (0, 4321, 0o640)
+
+
+@pytest.mark.parametrize(
+    ("whole", "own", "expected"),
+    [
+        ({}, [{}, {}], None),
+        ({"runAsUser": 1000}, [{}, {}], 1000),
+        ({"runAsUser": 1000}, [{}, {"runAsUser": 0}], None),
+        ({"runAsUser": 1000}, [{"runAsUser": 7}, {"runAsUser": 7}], 7),
+        ({}, [{"runAsUser": 7}, {}], None),
+        ({"runAsUser": 0}, [{}, {}], 0),
+    ],
+)
+def test_the_user_that_all_containers_have(whole: JsonObject, own: list[JsonObject], expected: int | None) -> None:
+    containers = [{"name": f"c{number}", "securityContext": each} for number, each in enumerate(own)]
+    pod = build("p").containers(*containers).but("spec.securityContext", whole).as_view(NodePod)
+    assert common_user(pod) == expected
 
 
 def pod_with(mount: JsonObject, **source: JsonObject) -> NodePod:

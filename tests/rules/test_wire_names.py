@@ -169,6 +169,7 @@ OTHER_NAMES = [
     (gateway_metrics.IN_FLIGHT, "kohort_gateway_requests_in_flight"),
     (local_volumes.STORAGE_CLASS, "local-path"),
     (local_volumes.PROVISIONER, "kohort.dev/local-path"),
+    (local_volumes.PROVISIONED_BY, "pv.kubernetes.io/provisioned-by"),
     (nginx_annotations.PREFIX + nginx_annotations.CANARY, "nginx.ingress.kubernetes.io/canary"),
     (nginx_annotations.PREFIX + nginx_annotations.WEIGHT, "nginx.ingress.kubernetes.io/canary-weight"),
     (nginx_annotations.PREFIX + nginx_annotations.WEIGHT_TOTAL, "nginx.ingress.kubernetes.io/canary-weight-total"),

@@ -86,6 +86,10 @@ def command(
     from kohort.resources import Settings
 
     parsed = _parsed_options(name, labels, capacity, feature_gates)
+    try:
+        option_types.check_runtime_options(runtime, runtime_endpoint, share_runtime, registry_credentials)
+    except BadOption as problem:
+        raise click.UsageError(str(problem)) from problem
     transport = _transport(kubeconfig)
     containers = _container_runtime(runtime, runtime_endpoint, data_dir, share_runtime)
     if runtime != "simulated" and cgroup_parent is None and (unlimited := warning_of_no_limits()):

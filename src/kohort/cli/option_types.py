@@ -111,6 +111,24 @@ def _check_keys(option: str, given: Mapping[str, str]) -> None:
             raise BadOption(f"{option}: {name!r} is not a valid name: {problems[0]}")
 
 
+def check_runtime_options(runtime: str, endpoint: str, share: bool, credentials: Path | None) -> None:
+    """Raises BadOption for options that have no effect with this runtime, and for a file of credentials that cannot be
+    used: every pull that needs it would fail."""
+    given = {"--runtime-endpoint": endpoint, "--share-runtime": share, "--registry-credentials": credentials}
+    if runtime in ("process", "simulated") and (unused := [name for name, value in given.items() if value]):
+        raise BadOption(f"{', '.join(unused)}: only for container runtimes, not with --runtime {runtime}")
+    if credentials is not None:
+        from kohort.node.runtimes.cri.image_names import keys_of_file
+
+        try:
+            keys_of_file(credentials.read_bytes())
+        except OSError as problem:
+            raise BadOption(f"--registry-credentials: cannot read {credentials}: {problem.strerror}") from problem
+        except ValueError as problem:
+            message = f"--registry-credentials: {credentials} is not a file as docker login writes it: {problem}"
+            raise BadOption(message) from problem
+
+
 runtime_endpoint = click.option(
     "--runtime-endpoint",
     default="",

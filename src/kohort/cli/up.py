@@ -116,6 +116,7 @@ def command(
     """Start a cluster on this machine, or continue the one in the data directory."""
     data = DataDirectory(data_dir or default_directory())
     try:
+        option_types.check_runtime_options(runtime, runtime_endpoint, share_runtime, registry_credentials)
         simulation: dict[str, Json] = {}
         if simulated_nodes:
             simulation = {"nodes": simulated_nodes, "start_latency": simulated_start}

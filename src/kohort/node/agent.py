@@ -78,6 +78,8 @@ class NodeOptions(msgspec.Struct, frozen=True):
     """Reported by a node without cgroups."""
     device_plugins: Path | None = None
     """Where device plugins register; None for a node without them."""
+    secrets_in_memory: bool = False
+    """Mount a file system in memory for volumes with Secrets and tokens, if the agent is root."""
 
 
 class Agent:
@@ -119,7 +121,8 @@ class Agent:
         self.names = self._name_directory(manager, api_server, addresses)
         sources, images = ConfigSources(manager.client), options.directory / "images"
         directories = images if runtime.images is None else None
-        self._volumes = PodVolumes(manager.client, sources, machine, directories)
+        in_memory = options.secrets_in_memory
+        self._volumes = PodVolumes(manager.client, sources, machine, directories, secrets_in_memory=in_memory)
         self._launches = LaunchBuilder(machine, self.files, sources, self.names, api_server)
         self._images: ImageSource = runtime.images if runtime.images is not None else DirectoryImages(images)
 
@@ -188,6 +191,7 @@ class Agent:
             if pod.finished and not pod.metadata.deleting:
                 worker.record.finished = True  # it is here only for its logs
                 self._add(key, worker)
+                await worker.sandbox.remove_content()  # of one that ended right before its agent
                 return None
             worker.take_over()
             self._add(key, worker)

@@ -39,6 +39,14 @@ def provide(source: EmptyDir, place: Path, size: int, group: int | None = None) 
     place.chmod(mode)
 
 
+def mount_unless_used(place: Path) -> None:
+    """Make a volume that only the agent writes to a file system in memory. One that has content stays where it is:
+    running containers would not see what is written over it."""
+    place.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0 and not os.path.ismount(place) and not any(place.iterdir()):
+        _mount(place, 0)
+
+
 def memory_size(pod: Pod, source: EmptyDir, allocatable: Mapping[str, Quantity]) -> int:
     """How large a volume in memory is, in bytes. `pod` is the allocated one.
 

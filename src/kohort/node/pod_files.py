@@ -1,6 +1,7 @@
 """Where the files of pods are below the node's directory.
 
 pods/<uid>/volumes/<volume>               content of volumes
+pods/<uid>/volumes/<volume>~claim         the directory of a claim that is set up, a link
 pods/<uid>/sub-paths/<container>          parts of volumes, mounted there while a container starts
 pods/<uid>/logs/<container>/<attempt>.log
 pods/<uid>/messages/<container>/<attempt> termination messages
@@ -36,8 +37,11 @@ class PodFiles:
     def termination_message(self, uid: str, container: str, attempt: int) -> Path:
         return self.messages(uid) / container / str(attempt)
 
+    def layers(self, uid: str) -> Path:
+        return self.pod(uid) / "layers"
+
     def layer(self, uid: str, container: str, attempt: int) -> Path:
-        return self.pod(uid) / "layers" / container / str(attempt)
+        return self.layers(uid) / container / str(attempt)
 
     def hosts(self, uid: str) -> Path:
         return self.pod(uid) / "hosts"

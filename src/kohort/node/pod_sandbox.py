@@ -111,12 +111,21 @@ class PodSandbox:
             launches.write_hosts(record.pod, record.address)
 
     async def release(self) -> None:
-        """A pod that has ended keeps only its logs, and its volumes on the disk, until it is deleted."""
+        """A pod that has ended keeps only its logs and termination messages until it is deleted."""
         await self._runtime.stop_pod(self._record.uid)
         if self._cgroups is not None:
             await asyncio.to_thread(self._cgroups.remove, self._cgroups.pod_of(self._record.pod))
         self._network.release(self._record.uid)
         unmount_below(self._files.pod(self._record.uid))
+        await self.remove_content()
+
+    async def remove_content(self) -> None:
+        """Remove what the containers have written, unless one still runs. Claims, host paths and images are elsewhere,
+        and stay."""
+        uid = self._record.uid
+        if not any(run.running for run in self._record.runs.values()):
+            for directory in (self._files.volumes(uid), self._files.layers(uid)):
+                await asyncio.to_thread(remove_directory, directory)
 
     async def remove(self) -> None:
         """Remove everything of the pod."""

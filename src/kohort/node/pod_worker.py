@@ -267,6 +267,8 @@ class PodWorker:
         record.resize = record.resize.cleared()
         await self._reporter.report(phase="Failed", reason=reason, message=message)
         await self._release()
+        if reason == EVICTED:
+            await self._remove_containers()
         return None
 
     async def _finish(self) -> Requeue | None:
@@ -293,13 +295,17 @@ class PodWorker:
     async def clean_up(self) -> None:
         """Remove everything of the pod from this machine."""
         self.record.cancel_tasks(except_for=self._stopper.task)
+        await self._remove_containers()
+        await self.sandbox.remove()
+        self._give_devices_back()
+        self.record.finished = True
+
+    async def _remove_containers(self) -> None:
+        """With what they have written to their root file systems: an eviction has to free that, too."""
         for run in self.record.runs.values():
             for attempt in (run.attempt - 1, run.attempt):
                 if attempt >= 0:
                     await self._runtime.remove(str(ContainerKey(self.record.uid, run.name, attempt)))
-        await self.sandbox.remove()
-        self._give_devices_back()
-        self.record.finished = True
 
     async def abandon(self) -> None:
         """The pod has vanished from the API: stop and remove it at once."""

@@ -135,15 +135,23 @@ def requested_memory(pod: Pod) -> int:
 
 
 def written_bytes(directory: Path) -> int:
-    """What lies below a directory."""
-    total = 0
-    for place, _, files in os.walk(directory):
+    """What lies below a directory, on the same file system: what is mounted there is in memory, or counted elsewhere."""
+    total, device = 0, _device(directory)
+    for place, directories, files in os.walk(directory):
+        directories[:] = [each for each in directories if _device(os.path.join(place, each)) == device]
         for name in files:
             try:
                 total += os.lstat(os.path.join(place, name)).st_blocks * 512
             except OSError:
                 continue
     return total
+
+
+def _device(path: Path | str) -> int | None:
+    try:
+        return os.lstat(path).st_dev
+    except OSError:
+        return None
 
 
 def resident_bytes(pids: Iterable[int]) -> int:

@@ -124,6 +124,7 @@ def container_agent(
 ) -> Agent:
     """An agent whose pods run in a container runtime."""
     make = partial(_container_runtime, manager, facts, credentials_file)
+    options = msgspec.structs.replace(options, secrets_in_memory=True)
     other = facts.other_network if own_networks else ""
     agent = _agent(manager, options, make, cgroup_parent, settings, own_networks and not other, observer)
     if other:

@@ -5,6 +5,20 @@ that a symlink is then pointed at: readers see the old content or the new, never
 
     VOLUME/..data -> ..1700000000.123456
     VOLUME/key    -> ..data/key
+
+Who may read a service account token:
+
+| pod                                        | mode of the file | owner                              |
+|--------------------------------------------|------------------|------------------------------------|
+| has an `fsGroup`                           | 0640             | that user if there is one, or root |
+| all its containers name the same `runAsUser` | 0600           | that user                          |
+| any other                                  | `defaultMode`    | root                               |
+
+Volumes with Secrets, tokens or fields of the pod are file systems in memory where the node is told so: what they hold
+is never written to a disk.
+
+A claim is set up once for each pod. `VOLUME~claim`, a link to the directory, says that this was done, also to an agent
+that comes later: a volume in use keeps its group.
 """
 
 import asyncio
@@ -16,7 +30,7 @@ import stat
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -35,12 +49,14 @@ from kohort.node.container_environment import ConfigProblem, expanded, field_val
 from kohort.node.image_config import read_image
 from kohort.node.images import NoImage, directory_of
 from kohort.node.machine_info import Machine
+from kohort.node.pod_record import containers_of
 from kohort.node.runtimes.interface import Mount
 from kohort.node.sub_paths import find_sub_path, make_sub_path
 from kohort.node.syscalls import open_without_links
+from kohort.node.volume_ownership import give_to_group
 from kohort.objects.core import ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret
 from kohort.objects.json_types import JsonObject
-from kohort.objects.node_pods import NodeContainer, NodePod
+from kohort.objects.node_pods import NodeContainer, NodePod, PodSecurityContext, SecurityContext
 from kohort.objects.volumes import (
     ConfigMapSource,
     DownwardSource,
@@ -51,6 +67,7 @@ from kohort.objects.volumes import (
     ServiceAccountTokenSource,
     Volume,
 )
+from kohort.rules.local_volumes import PROVISIONED_BY, PROVISIONER
 
 REFRESH_SECONDS: Final = 60.0
 NO_IMAGE_VOLUMES: Final = (
@@ -58,8 +75,18 @@ NO_IMAGE_VOLUMES: Final = (
     "with an init container of that image into an emptyDir"
 )
 TOKEN_SHARE: Final = 0.8
-Files = dict[str, tuple[bytes, int]]
-"""Path below the volume: content and mode."""
+CLAIM_SUFFIX: Final = "~claim"
+
+
+class VolumeFile(NamedTuple):
+    content: bytes
+    mode: int
+    owner: int | None = None
+    """A user; None for that of the agent."""
+
+
+Files = dict[str, VolumeFile]
+"""By path below the volume."""
 
 
 class MountProblem(Exception):
@@ -114,12 +141,16 @@ class ConfigSources:
 
 
 class PodVolumes:
-    def __init__(self, client: Client, sources: ConfigSources, machine: Machine, images: Path | None) -> None:
-        """`images` is the directory of images; None if a container runtime has them."""
+    def __init__(
+        self, client: Client, sources: ConfigSources, machine: Machine, images: Path | None, *, secrets_in_memory: bool
+    ) -> None:
+        """`images` is the directory of images; None if a container runtime has them. `secrets_in_memory` asks for file
+        systems in memory for Secrets and tokens."""
         self._client = client
         self._images = images
         self._sources = sources
         self._machine = machine
+        self._secrets_in_memory = secrets_in_memory
         self._tokens: dict[tuple[str, str], tuple[float, bytes]] = {}
 
     async def prepare(self, pod: NodePod, directory: Path, address: str) -> dict[str, str]:
@@ -140,16 +171,19 @@ class PodVolumes:
         if volume.host_path is not None:
             return _host_path(volume.host_path)
         if claim := volume.claim_name(pod.metadata.name):
-            return await self._claimed(pod, claim, of_pod=volume.ephemeral is not None)
+            return await self._claimed(pod, volume, claim, place)
         if volume.image is not None:
             if self._images is None:
                 raise ConfigProblem(NO_IMAGE_VOLUMES)
             return _image_root(volume.image.reference, self._images)
         if volume.unsupported_source:
             raise ConfigProblem(f"volumes of type {volume.unsupported_source} are not supported by this node")
-        group = pod.spec.security_context.fs_group if pod.spec.security_context is not None else None
+        group = _fs_group(pod)
         if volume.empty_dir is None:
-            write_atomically(place, await self._files(pod, volume, facts), group)
+            files = await self._files(pod, volume, facts)
+            if self._secrets_in_memory and volume.config_map is None:
+                emptydir.mount_unless_used(place)
+            write_atomically(place, files, group)
         else:
             size = emptydir.memory_size(pod, volume.empty_dir, self._machine.allocatable)
             emptydir.provide(volume.empty_dir, place, size, group)
@@ -177,7 +211,10 @@ class PodVolumes:
             return self._downward(pod, part.downward_api, mode, facts)
         if part.service_account_token is not None:
             token = await self._token(pod, part.service_account_token)
-            return {part.service_account_token.path: (token, mode or 0o644)}
+            user = common_user(pod)
+            if user is not None or _fs_group(pod) is not None:
+                mode = 0o600  # which a group extends, see `write_atomically`
+            return {part.service_account_token.path: VolumeFile(token, mode or 0o644, user)}
         return {}
 
     async def _config(self, pod: NodePod, source: ConfigMapSource, mode: int | None) -> Files:
@@ -199,7 +236,7 @@ class PodVolumes:
                 text = resource_value(pod, container, item.resource_field_ref, self._machine.allocatable)
             else:
                 continue
-            found[item.path] = (text.encode(), item.mode or mode or 0o644)
+            found[item.path] = VolumeFile(text.encode(), item.mode or mode or 0o644)
         return found
 
     async def _token(self, pod: NodePod, source: ServiceAccountTokenSource) -> bytes:
@@ -224,10 +261,33 @@ class PodVolumes:
         self._tokens[key] = (clock.seconds() + source.expiration_seconds * TOKEN_SHARE, token)
         return token
 
-    async def _claimed(self, pod: NodePod, name: str, *, of_pod: bool) -> str:
-        """The directory behind a claim. A pod that names its node passes no scheduler, so it is checked here that claim
-        and volume are bound to each other: every user may write a claim that names the volume of another. `of_pod` is
-        for the claim of an ephemeral volume, which must belong to the pod."""
+    async def _claimed(self, pod: NodePod, volume: Volume, name: str, place: Path) -> str:
+        """The directory behind a claim. At its first use by a pod, a local volume is given to the pod's `fsGroup`; one
+        that other pods use keeps its group, and so does a host path, as with kubelet."""
+        found = await self._bound_volume(pod, name, of_pod=volume.ephemeral is not None)
+        if found.spec.local is not None:
+            source = HostPath(found.spec.local.path, "DirectoryOrCreate")
+        elif found.spec.host_path is not None:
+            source = HostPath(found.spec.host_path.path, found.spec.host_path.type or "DirectoryOrCreate")
+        else:
+            raise ConfigProblem(f'persistentvolume "{found.metadata.name}" is neither local nor a host path')
+        link = place.with_name(f"{place.name}{CLAIM_SUFFIX}")
+        if link.is_symlink():
+            return _host_path(source)
+        if found.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER:
+            _provision(Path("/", source.path))
+        path, claim = _host_path(source), volume.persistent_volume_claim
+        writable = claim is None or not claim.read_only
+        if found.spec.local is not None and writable and not _in_use(path, place.parent):
+            await _give_to_pod(path, pod)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(path)
+        return path
+
+    async def _bound_volume(self, pod: NodePod, name: str, *, of_pod: bool) -> PersistentVolume:
+        """The volume of a claim. A pod that names its node passes no scheduler, so it is checked here that claim and
+        volume are bound to each other: every user may write a claim that names the volume of another. `of_pod` is for
+        the claim of an ephemeral volume, which must belong to the pod."""
         claim = await self._client.get(
             PERSISTENT_VOLUME_CLAIMS, name, pod.metadata.namespace, type=PersistentVolumeClaim
         )
@@ -242,11 +302,39 @@ class PodVolumes:
             raise ConfigProblem(
                 f'persistentvolume "{claim.spec.volume_name}" is not bound to persistentvolumeclaim "{name}"'
             )
-        if volume.spec.local is not None:
-            return _host_path(HostPath(volume.spec.local.path, "DirectoryOrCreate"))
-        if volume.spec.host_path is not None:
-            return _host_path(HostPath(volume.spec.host_path.path, volume.spec.host_path.type or "DirectoryOrCreate"))
-        raise ConfigProblem(f'persistentvolume "{claim.spec.volume_name}" is neither local nor a host path')
+        return volume
+
+
+def common_user(pod: NodePod) -> int | None:
+    """The user that all containers of a pod name; None if one names none, or another."""
+    whole = pod.spec.security_context or PodSecurityContext()
+    own = (each.security_context or SecurityContext() for each in containers_of(pod))
+    users = {whole.run_as_user if each.run_as_user is None else each.run_as_user for each in own}
+    return users.pop() if len(users) == 1 else None
+
+
+def _fs_group(pod: NodePod) -> int | None:
+    return pod.spec.security_context.fs_group if pod.spec.security_context is not None else None
+
+
+async def _give_to_pod(volume: str, pod: NodePod) -> None:
+    context = pod.spec.security_context
+    if context is not None and context.fs_group is not None and os.geteuid() == 0:
+        await asyncio.to_thread(give_to_group, volume, context.fs_group, context.fs_group_change_policy)
+
+
+def _provision(directory: Path) -> None:
+    """Make the directory of a volume of our storage class. Every user may write to it, as with the local path
+    provisioner of Rancher: which user that will be is not known."""
+    if not directory.is_dir():
+        directory.mkdir(parents=True)
+        directory.chmod(0o777)
+
+
+def _in_use(path: str, volumes: Path) -> bool:
+    """Whether another pod of this node has set up a claim in the directory at `path`; `volumes` are those of a pod."""
+    others = volumes.parent.parent.glob(f"*/{volumes.name}/*{CLAIM_SUFFIX}")
+    return any(os.readlink(each) == path for each in others if each.parent != volumes)
 
 
 def mounts_of(
@@ -307,20 +395,22 @@ def read_in_volume(volume: str, below: str, largest: int) -> bytes:
 def write_atomically(place: Path, files: Files, group: int | None = None) -> None:
     """Replace the content of a volume in one step. Files belong to `group`, which may read them."""
     place.mkdir(parents=True, exist_ok=True)
-    if group is not None:
-        files = {path: (content, mode | 0o440) for path, (content, mode) in files.items()}
+    readable = 0 if group is None else 0o440
+    files = {path: VolumeFile(each.content, each.mode | readable, _owner(each)) for path, each in files.items()}
     current = place / "..data"
     if current.is_symlink() and _content(current) == files:
         return
     fresh = place / f"..{time.time_ns()}"
-    for path, (content, mode) in files.items():
+    _make_readable(fresh)
+    for path, file in files.items():
         target = fresh / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-        target.chmod(mode)
-        if group is not None and os.geteuid() == 0:
-            os.chown(target, -1, group)
-    fresh.mkdir(exist_ok=True)
+        for above in reversed(target.parents[: len(Path(path).parents) - 1]):
+            _make_readable(above)
+        with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
+            if os.geteuid() == 0:
+                os.fchown(written.fileno(), -1 if file.owner is None else file.owner, -1 if group is None else group)
+            written.write(file.content)
+        target.chmod(file.mode)
     old = os.readlink(current) if current.is_symlink() else ""
     link = place / "..data_new"
     with contextlib.suppress(FileNotFoundError):
@@ -338,13 +428,25 @@ def write_atomically(place: Path, files: Files, group: int | None = None) -> Non
         shutil.rmtree(place / old, ignore_errors=True)
 
 
+def _owner(file: VolumeFile) -> int:
+    """The user that a file has when it is written: an agent that is not root keeps it."""
+    return file.owner if file.owner is not None and os.geteuid() == 0 else os.geteuid()
+
+
+def _make_readable(directory: Path) -> None:
+    """A directory that all users may enter, whatever the agent's umask is."""
+    directory.mkdir(exist_ok=True)
+    directory.chmod(0o755)
+
+
 def _content(directory: Path) -> Files:
     root = directory.resolve()
-    return {
-        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mode & 0o7777)
-        for path in root.rglob("*")
-        if path.is_file()
-    }
+    found: Files = {}
+    for path in root.rglob("*"):
+        if path.is_file():
+            status = path.stat()
+            found[str(path.relative_to(root))] = VolumeFile(path.read_bytes(), status.st_mode & 0o7777, status.st_uid)
+    return found
 
 
 def _keyed(
@@ -355,11 +457,11 @@ def _keyed(
             return {}
         raise ConfigProblem(f"{what} not found")
     if not items:
-        return {key: (content, mode or 0o644) for key, content in data.items()}
+        return {key: VolumeFile(content, mode or 0o644) for key, content in data.items()}
     found: Files = {}
     for item in items:
         if item.key in data:
-            found[item.path] = (data[item.key], item.mode or mode or 0o644)
+            found[item.path] = VolumeFile(data[item.key], item.mode or mode or 0o644)
         elif not optional:
             raise ConfigProblem(f"references non-existent {what} key: {item.key}")
     return found

@@ -181,6 +181,7 @@ class PodSecurityContext(View, frozen=True):
     run_as_group: int | None = None
     run_as_non_root: bool | None = None
     fs_group: int | None = None
+    fs_group_change_policy: str | None = None
     supplemental_groups: tuple[int, ...] = ()
     supplemental_groups_policy: str = ""
     sysctls: tuple[Sysctl, ...] = ()

@@ -4,3 +4,5 @@ from typing import Final
 
 STORAGE_CLASS: Final = "local-path"
 PROVISIONER: Final = "kohort.dev/local-path"
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+"""The annotation of a volume that names its provisioner."""

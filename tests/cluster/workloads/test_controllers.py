@@ -127,6 +127,7 @@ async def test_a_deleted_claim_takes_its_provisioned_volume_along() -> None:
         pod = {"metadata": {"name": "p", "namespace": NS}, "spec": template("p", volumes=[volume])["spec"]}
         await cluster.client.create(PODS, pod)
         await cluster.until(lambda: bool(cluster.objects(PERSISTENT_VOLUMES)))
+        assert "local" in cluster.objects(PERSISTENT_VOLUMES)[0]["spec"], "which follows the fsGroup of a pod"
         await cluster.client.delete(PERSISTENT_VOLUME_CLAIMS, "c", NS)
         await cluster.settle()
         assert names(cluster, PERSISTENT_VOLUME_CLAIMS) == ["c"], "it is in use"

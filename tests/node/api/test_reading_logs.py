@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.node.api.log_reader import LogOptions, read_log
+from kohort.node.api.log_reader import InvalidLogOption, LogOptions, log_options, read_log
 from kohort.node.runtimes.log_files import LONGEST_LINE, LogWriter, last_lines
 
 LONG = b"x" * (LONGEST_LINE * 2 + 5)
@@ -101,3 +101,43 @@ def test_times_of_other_writers_have_zones_and_any_number_of_digits(tmp_path: Pa
     path.write_bytes(f"{time} stdout F a line\n{time} stdout P:more a part\n".encode())
     assert read(path, LogOptions(since="2026-01-01T00:00:00Z")) == b"a line\na part"
     assert read(path, LogOptions(since="2026-01-01T00:00:01Z")) == b""
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, LogOptions()),
+        ({"tailLines": ""}, LogOptions()),
+        ({"tailLines": "0", "limitBytes": "1"}, LogOptions(tail=0, limit=1)),
+        ({"sinceTime": "2026-01-01T00:00:00+02:00"}, LogOptions(since="2026-01-01T00:00:00+02:00")),
+        ({"stream": "Stderr", "follow": "true"}, LogOptions(stream="Stderr", follow=True)),
+    ],
+)
+def test_what_a_request_asks_for(query: dict[str, str], expected: LogOptions) -> None:
+    assert log_options(query) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "problem"),
+    [
+        ({"limitBytes": "x"}, 400, "limitBytes: 'x' is not a number"),
+        ({"limitBytes": "9" * 30}, 400, "is not a number"),
+        ({"limitBytes": "--5"}, 400, "is not a number"),
+        ({"limitBytes": "0"}, 422, "limitBytes: must be at least 1, not 0"),
+        ({"tailLines": "-1"}, 422, "tailLines: must be at least 0, not -1"),
+        ({"sinceSeconds": "0"}, 422, "sinceSeconds: must be at least 1"),
+        ({"sinceTime": "garbage"}, 400, "sinceTime: 'garbage' is not a time"),
+        ({"sinceTime": "2026-01-01"}, 400, "is not a time"),
+        ({"sinceTime": "2026-01-01T00:00:00Z", "sinceSeconds": "5"}, 422, "at most one of"),
+        ({"stream": "both"}, 422, "none of All, Stdout, Stderr"),
+    ],
+)
+def test_what_a_request_cannot_ask_for(query: dict[str, str], status: int, problem: str) -> None:
+    with pytest.raises(InvalidLogOption, match=problem) as refusal:
+        log_options(query)
+    assert refusal.value.status == status
+
+
+def test_seconds_before_there_were_computers(tmp_path: Path) -> None:
+    options = log_options({"sinceSeconds": str(1 << 60)})
+    assert read(written(tmp_path / "0.log", b"a\n"), options) == b"a\n"

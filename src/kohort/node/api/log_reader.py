@@ -1,11 +1,20 @@
-"""Reads log files of containers (see `runtimes.log_files`) as `kubectl logs` asks for them."""
+"""Reads log files of containers (see `runtimes.log_files`) as `kubectl logs` asks for them.
+
+| parameter                    | permitted               | else, as with kubelet          |
+|------------------------------|-------------------------|--------------------------------|
+| `tailLines`                  | 0 and more              | not a number: 400, others: 422 |
+| `limitBytes`, `sinceSeconds` | 1 and more              | not a number: 400, others: 422 |
+| `sinceTime`                  | RFC 3339                | 400                            |
+|                              | without `sinceSeconds`  | 422                            |
+| `stream`                     | `All`, `Stdout`, `Stderr` | 422                          |
+"""
 
 import asyncio
 import io
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import datetime
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +24,16 @@ from kohort.kube import clock
 
 POLL_SECONDS = 0.1
 OLD_FILES = 9
+STREAMS = ("All", "Stdout", "Stderr")
+LARGEST_NUMBER = (1 << 63) - 1
+LONGEST_PAST = 100 * 365 * 86400
+"""Seconds. No log is older."""
+
+
+class InvalidLogOption(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class LogOptions(msgspec.Struct, frozen=True):
@@ -25,6 +44,46 @@ class LogOptions(msgspec.Struct, frozen=True):
     since: str = ""
     """Only lines from this time on, RFC 3339."""
     stream: str = "All"
+
+
+def log_options(query: Mapping[str, str]) -> LogOptions:
+    """What the parameters of a request ask for. Raises InvalidLogOption."""
+    seconds, since, stream = _number(query, "sinceSeconds", 1), query.get("sinceTime", ""), query.get("stream") or "All"
+    if since and not _is_time(since):
+        raise InvalidLogOption(400, f"Unable to decode query: sinceTime: {since!r} is not a time as in RFC 3339")
+    if since and seconds is not None:
+        raise InvalidLogOption(422, "Invalid request: at most one of `sinceTime` or `sinceSeconds` may be specified")
+    if stream not in STREAMS:
+        raise InvalidLogOption(422, f"Invalid request: stream: {stream!r} is none of {', '.join(STREAMS)}")
+    if seconds is not None:
+        since = clock.format_time(clock.now() - timedelta(seconds=min(seconds, LONGEST_PAST)))
+    return LogOptions(
+        follow=query.get("follow") == "true",
+        timestamps=query.get("timestamps") == "true",
+        tail=_number(query, "tailLines", 0),
+        limit=_number(query, "limitBytes", 1),
+        since=since,
+        stream=stream,
+    )
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _number(query: Mapping[str, str], name: str, least: int) -> int | None:
+    """Raises InvalidLogOption."""
+    if not (text := query.get(name, "")):
+        return None
+    digits = text.removeprefix("-").removeprefix("+")
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 19 or int(digits) > LARGEST_NUMBER:
+        raise InvalidLogOption(400, f"Unable to decode query: {name}: {text!r} is not a number")
+    if int(text) < least:
+        raise InvalidLogOption(422, f"Invalid request: {name}: must be at least {least}, not {text}")
+    return int(text)
 
 
 class Line(msgspec.Struct, frozen=True):

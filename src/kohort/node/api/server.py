@@ -3,19 +3,17 @@
 import contextlib
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
 
-from kohort.kube import clock
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import PODS
 from kohort.node.agent import Agent
 from kohort.node.api.authorization import Authorizer, CannotAuthorize, access_of, user_of
 from kohort.node.api.exec_sessions import serve_session
-from kohort.node.api.log_reader import LogOptions, read_log
+from kohort.node.api.log_reader import InvalidLogOption, log_options, read_log
 from kohort.node.api.port_forward import serve_forwarding
 from kohort.node.api.token_authentication import CannotAuthenticate, TokenAuthenticator, token_of
 from kohort.node.pod_record import PodRecord
@@ -110,6 +108,10 @@ class NodeApi:
     async def _logs(self, request: web.Request) -> web.StreamResponse:
         record, name = self._container(request)
         query = request.query
+        try:
+            options = log_options(query)
+        except InvalidLogOption as problem:
+            return web.Response(status=problem.status, text=str(problem))
         run = record.runs[name]
         previous = query.get("previous") == "true"
         instance = run.last if previous else run.instance
@@ -121,7 +123,6 @@ class NodeApi:
                 reason = _IMAGE_PROBLEMS.get(reason, reason)
                 message = f'container "{name}" in pod "{record.key.name}" is waiting to start: {reason}'
             return web.Response(status=400, text=message)
-        options = _log_options(query)
         path = self._agent.files.log(*parse_container_key(instance.id))
         response = web.StreamResponse(headers={"content-type": "text/plain"})
         await response.prepare(request)
@@ -177,18 +178,3 @@ class NodeApi:
         if name not in record.runs:
             raise web.HTTPNotFound(text=f'container "{name}" not found in pod "{record.key.name}"')
         return record, name
-
-
-def _log_options(query: Mapping[str, str]) -> LogOptions:
-    get = query.get
-    since = get("sinceTime") or ""
-    if get("sinceSeconds"):
-        since = clock.format_time(clock.now() - timedelta(seconds=int(query["sinceSeconds"])))
-    return LogOptions(
-        follow=get("follow") == "true",
-        timestamps=get("timestamps") == "true",
-        tail=int(query["tailLines"]) if "tailLines" in query else None,
-        limit=int(query["limitBytes"]) if "limitBytes" in query else None,
-        since=since,
-        stream=get("stream") or "All",
-    )

@@ -15,7 +15,7 @@ from kohort.objects import well_known_names
 from kohort.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.storage import StorageClass
-from kohort.rules.local_volumes import PROVISIONER
+from kohort.rules.local_volumes import PROVISIONED_BY, PROVISIONER
 
 CLAIM_PROTECTION = well_known_names.CLAIM_PROTECTION
 VOLUME_PROTECTION = well_known_names.VOLUME_PROTECTION
@@ -233,7 +233,7 @@ class Volumes:
 
 def _deletes_itself(volume: PersistentVolume) -> bool:
     """Whether this controller deletes the volume: volumes of other provisioners are theirs to delete."""
-    ours = volume.metadata.annotations.get(volume_plan.PROVISIONED_BY) == PROVISIONER
+    ours = volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER
     return ours and volume.spec.persistent_volume_reclaim_policy == "Delete"
 
 
@@ -250,7 +250,8 @@ def claim_reference(claim: PersistentVolumeClaim) -> JsonObject:
 def build_volume(
     claim: PersistentVolumeClaim, node: str, directory: Path, storage_class: StorageClass | None
 ) -> JsonObject:
-    """A directory of this machine as a volume. The node agent creates it at the first mount."""
+    """A directory of this machine as a volume. The node agent creates it at the first mount. It is a local volume, which
+    follows the `fsGroup` of pods, if its node is known; local volumes must name one."""
     name = f"pvc-{claim.metadata.uid}"
     spec: JsonObject = {
         "capacity": {"storage": claim.spec.resources.requests.get("storage", "0")},
@@ -259,15 +260,17 @@ def build_volume(
         "storageClassName": claim.spec.storage_class_name or "",
         "volumeMode": claim.spec.volume_mode or "Filesystem",
         "claimRef": claim_reference(claim),
-        "hostPath": {"path": str(directory / name), "type": "DirectoryOrCreate"},
     }
-    if node:
+    if not node:
+        spec["hostPath"] = {"path": str(directory / name), "type": "DirectoryOrCreate"}
+    else:
+        spec["local"] = {"path": str(directory / name)}
         expression = {"key": well_known_names.HOSTNAME, "operator": "In", "values": [node]}
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": name, "annotations": {volume_plan.PROVISIONED_BY: PROVISIONER}},
+        "metadata": {"name": name, "annotations": {PROVISIONED_BY: PROVISIONER}},
         "spec": spec,
     }
 

@@ -30,7 +30,6 @@ _IN_TREE: Final = "kubernetes.io/"
 SELECTED_NODE: Final = well_known_names.SELECTED_NODE
 BOUND_BY_CONTROLLER: Final = well_known_names.BOUND_BY_CONTROLLER
 BIND_COMPLETED: Final = well_known_names.BIND_COMPLETED
-PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 
 
 class Wait(msgspec.Struct, frozen=True):

@@ -161,12 +161,15 @@ class RegistryImages:
     async def _pull_for(self, request: ImageRequest, name: ImageName, who: tuple[str, str, int]) -> None:
         request.event("Normal", "Pulling", f'Pulling image "{request.container.image}"')
         try:
-            credentials = tuple(fitting(name, await self._keys(request)))
+            keys, unusable = await self._keys(request)
+            credentials = tuple(fitting(name, keys))
             key = (str(name), credentials)
             if key not in self._pulls:
                 self._pulls[key] = asyncio.create_task(self._pull(name, credentials), name=f"pull {name}")
                 self._pulls[key].add_done_callback(lambda _: self._pulls.pop(key, None))
-            self._finished[who] = await self._reported(request, key, self._pulls[key])
+            result = await self._reported(request, key, self._pulls[key])
+            problem = _with_advice(result.problem, name, len(credentials), unusable)
+            self._finished[who] = msgspec.structs.replace(result, problem=problem)
         finally:
             self._waiting.discard(who)
             request.wake()
@@ -206,7 +209,7 @@ class RegistryImages:
         finally:
             turn()
             self._begun.discard(key)
-        return PullResult(problem=_with_advice("; ".join(dict.fromkeys(problems)), name, len(credentials)))
+        return PullResult(problem="; ".join(dict.fromkeys(problems)))
 
     async def _take_turn(self) -> Callable[[], None]:
         """Wait until few others are being pulled; what is returned ends the turn, which ends by itself after a
@@ -224,9 +227,11 @@ class RegistryImages:
         timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, end)
         return end
 
-    async def _keys(self, request: ImageRequest) -> Keys:
-        """The pod's credentials before those of the node. A secret that cannot be used is reported; others may fit."""
+    async def _keys(self, request: ImageRequest) -> tuple[Keys, tuple[str, ...]]:
+        """The pod's credentials before those of the node, and what cannot be used, with the reason. That is reported;
+        others may fit."""
         found: list[tuple[str, Credentials]] = []
+        unusable: list[str] = []
         namespace = request.pod.metadata.namespace
         for reference in request.pod.spec.image_pull_secrets:
             secret = await self._secrets(namespace, reference.name)
@@ -236,15 +241,17 @@ class RegistryImages:
                 data = {key: base64.b64decode(value) for key, value in secret.data.items()}
                 found += keys_of_secret(secret.type, data)
             except ValueError as problem:
-                message = f"Unable to use image pull secret {namespace}/{reference.name}: {problem}"
+                unusable.append(f"image pull secret {namespace}/{reference.name}: {problem}")
+                message = f"Unable to use {unusable[-1]}"
                 request.event("Warning", "FailedToRetrieveImagePullSecret", message)
         if self._file is not None:
             try:
                 found += keys_of_file(await asyncio.to_thread(self._file.read_bytes))
             except (OSError, ValueError) as problem:
-                message = f"Unable to use the credentials of the node in {self._file}: {problem}"
+                unusable.append(f"the credentials of the node in {self._file}: {problem}")
+                message = f"Unable to use {unusable[-1]}"
                 request.event("Warning", "FailedToRetrieveImagePullSecret", message)
-        return tuple(found)
+        return tuple(found), tuple(unusable)
 
 
 def _auth(credentials: Credentials | None) -> cri.AuthConfig | None:
@@ -267,12 +274,17 @@ def _pull_problem(problem: RpcError) -> str:
     return f"rpc error: code = {problem.code.name.title().replace('_', '')} desc = {problem.detail}"
 
 
-def _with_advice(problem: str, name: ImageName, tried: int) -> str:
-    """A registry that refuses says no more than that; which credentials it was given is known here."""
+def _with_advice(problem: str, name: ImageName, tried: int, unusable: tuple[str, ...]) -> str:
+    """A registry that refuses says no more than that; which credentials it was given, and which could not be used, is
+    known here."""
     if not any(word in problem.lower() for word in _REFUSED):
         return problem
+    if unusable:
+        problem = f"{problem}; cannot use {'; '.join(unusable)}"
     if tried:
         return f"{problem}; {tried} credentials for {name.registry} were tried: check imagePullSecrets"
+    if unusable:
+        return f"{problem}; there are no other credentials for {name.registry}"
     return f"{problem}; there are no credentials for {name.registry}: if the image exists, add them to imagePullSecrets"
 
 
