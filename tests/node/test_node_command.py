@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from tests.children import environment
 from tests.node.processes import Bench, bench, data, shell
 
 from kohort.cli.node import command
+from kohort.cli.up import command as up
 from kohort.kube.resources import NODES
 from kohort.node.cgroups import NoLimits, usable_parent
 from kohort.node.machine_info import own_name
@@ -52,6 +54,27 @@ def test_a_name_that_no_node_can_have_is_refused_at_once(name: str, rule: str, t
     result = CliRunner().invoke(command, ["--kubeconfig", str(tmp_path / "none"), "--name", name])
     assert result.exit_code == 2
     assert f"--name: '{name}' cannot be the name of a node: " in result.output and rule in result.output
+
+
+@pytest.mark.parametrize("of", [command, up])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--runtime", "process", "--runtime-endpoint", "unix:///x"], "--runtime-endpoint: only for container runtimes"),
+        (["--runtime", "process", "--share-runtime"], "--share-runtime: only for container runtimes"),
+        (["--registry-credentials", "none"], "--registry-credentials: cannot read none: No such file"),
+        (["--registry-credentials", "broken"], "--registry-credentials: broken is not a file as docker login writes it"),
+    ],
+)
+def test_options_of_container_runtimes_that_cannot_be_used_are_refused(
+    of: click.Command, words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("broken").write_text("{")
+    result = CliRunner().invoke(of, ["--kubeconfig", "none.yaml", *words])
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.split())
+    assert [each.name for each in tmp_path.iterdir()] == ["broken"]
 
 
 def test_a_cgroup_that_cannot_be_used_is_refused_and_not_made(tmp_path: Path) -> None:

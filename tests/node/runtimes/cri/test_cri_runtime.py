@@ -635,6 +635,22 @@ def test_a_refusal_names_the_registry_and_what_to_do(tmp_path: Path) -> None:
     with_images(program, tmp_path)
 
 
+def test_a_refusal_names_the_secret_that_cannot_be_used(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, puller: Puller) -> None:
+        fake.refused = {"r.example/a:1"}
+        request = puller.request("r.example/a:1")
+        pod = msgspec.convert(
+            {"metadata": {"name": "web", "namespace": "default"}, "spec": {"imagePullSecrets": [{"name": "mine"}]}},
+            NodePod,
+        )
+        said = r"; cannot use image pull secret default/mine: not found; there are no other credentials for r.example$"
+        with pytest.raises(NoImage, match=said) as refusal:
+            await puller.ensure(msgspec.structs.replace(request, pod=pod))
+        assert "add them" not in str(refusal.value)
+
+    with_images(program, tmp_path)
+
+
 def test_nothing_is_remembered_of_a_pod_that_was_deleted_during_its_pull(tmp_path: Path) -> None:
     async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
         fake.pull_time, fake.registry = 10.0, {"docker.io/library/app:1": APP}
