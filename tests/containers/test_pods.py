@@ -8,8 +8,9 @@ from tests.containers.cluster import ContainerCluster, is_ready, state_of, statu
 from tests.containers.containerd import image_archive
 from tests.containers.runtime import SANDBOX_IMAGE, RuntimeUnderTest
 
-from kohort.kube.resources import RUNTIME_CLASSES
+from kohort.kube.resources import RUNTIME_CLASSES, SECRETS
 from kohort.node import stale_state_cleanup
+from kohort.node.mount_table import mounts_below
 from kohort.node.runtimes.cri import image_removal
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient
@@ -181,6 +182,28 @@ async def test_a_killed_agent_leaves_pods_that_can_be_ended_without_one(
         await cluster.until("b", lambda pod: pod["status"].get("phase") == "Succeeded")
     assert await stale_state_cleanup.end(tmp_path / "node") == 1
     assert runtime.container_ids() == []
+
+
+async def test_secrets_are_in_memory_and_leave_nothing_mounted(cluster: ContainerCluster, tmp_path: Path) -> None:
+    secret: JsonObject = {"metadata": {"name": "s", "namespace": "default"}, "data": {"key": "b25l"}}
+    volumes = [{"name": "v", "secret": {"secretName": "s"}}, {"name": "d", "emptyDir": {}}]
+    mounts = [{"name": "v", "mountPath": "/secret"}, {"name": "d", "mountPath": "/scratch"}]
+    holder: JsonObject = {"command": ["sleep", "1000"], "volumeMounts": mounts}
+    script = "cat /secret/key; grep -E ' /(secret|scratch) ' /proc/mounts | cut -d' ' -f2-4 | cut -d, -f1"
+    pods = tmp_path / "node" / "pods"
+    async with cluster.node(stop_pods=False):
+        await cluster.client.create(SECRETS, secret, "default")
+        uid = (await cluster.run("a", holder, volumes=volumes))["metadata"]["uid"]
+        assert "one/secret tmpfs ro\n" in await cluster.shell("a", script)
+        assert mounts_below(pods) == [str(pods / uid / "volumes" / "v")]
+    async with cluster.node(stop_pods=False):
+        assert await cluster.shell("a", "cat /secret/key") == "one"
+        assert mounts_below(pods) == [str(pods / uid / "volumes" / "v")], "the next agent mounts nothing over it"
+        await cluster.delete("a")
+        assert mounts_below(pods) == []
+        await cluster.run("b", holder, volumes=volumes)
+    await stale_state_cleanup.end(tmp_path / "node")
+    assert mounts_below(pods) == []
 
 
 async def image_names(client: CriClient) -> set[str]:

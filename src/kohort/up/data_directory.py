@@ -1,6 +1,7 @@
 """The data directory of a cluster, and the lock that makes it belong to one process.
 
     store.db         all objects                      pki/        certificates, keys, the administrator's token
+    store.db-reserve room for writes to a full disk
     kubeconfig       for kubectl                      kohort.log  log of a detached process, see `log_rotation`
     kohort.lock      pid of the running process       volumes/    provisioned volumes
     supervisor.lock  pid of its supervisor            *.json      see `status_records`

@@ -43,7 +43,7 @@ from kohort.cluster.apiserver.kinds.generated_names import random_uid
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.representation import encoding
 from kohort.cluster.apiserver.representation.negotiation import JSON, Media, negotiate, negotiate_or_json
-from kohort.cluster.apiserver.storage.errors import DatabaseGone, StorageError
+from kohort.cluster.apiserver.storage.errors import StorageError
 from kohort.cluster.apiserver.storage.event_expiry import BUCKET as EVENTS
 from kohort.cluster.apiserver.storage.event_expiry import EventExpiry
 from kohort.cluster.apiserver.storage.model import Store, Stored
@@ -168,7 +168,7 @@ class ApiServer:
             response = failure_response(request, error)
         except StorageError as problem:
             self._log.error("request failed to write", method=request.method, path=request.path, problem=str(problem))
-            reason = f": {problem.PUBLIC}" if isinstance(problem, DatabaseGone) else ""
+            reason = f": {problem.PUBLIC}" if problem.PUBLIC else ""
             response = failure_response(request, errors.internal(f"the write could not be made durable{reason}"))
         except RecursionError:
             # Bodies are bounded when they are read (schema/document_limits), but a merge of several may be deeper.

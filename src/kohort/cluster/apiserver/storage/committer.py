@@ -16,7 +16,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from kohort.cluster.apiserver.storage.errors import DatabaseGone, StorageError, StoreClosed, WriteFailed
+from kohort.cluster.apiserver.storage.errors import (
+    DatabaseGone,
+    DiskFull,
+    StorageError,
+    StoreClosed,
+    StoreFull,
+    WriteFailed,
+)
 from kohort.cluster.apiserver.storage.journal import Journal, Record
 
 CHECKPOINT_BYTES = 8 << 20
@@ -111,6 +118,7 @@ class Committer(Generic[W]):
         if self._journal.gone is None:
             try:
                 self._journal.check_files()
+                self._journal.renew_reserve()
             except DatabaseGone as error:
                 log.error("%s", error)
             except OSError as error:
@@ -127,6 +135,9 @@ class Committer(Generic[W]):
         except DatabaseGone as error:
             log.error("%s", error)
             failure = error
+        except DiskFull as error:
+            log.error("cannot write to %s: its disk is full", self._journal.path)
+            failure = StoreFull(f"cannot write to {self._journal.path}: {error.__cause__ or error}")
         except Exception as error:
             # Whatever went wrong, this thread goes on, and every writer gets the error.
             log.error("cannot write to %s: %s", self._journal.path, error)

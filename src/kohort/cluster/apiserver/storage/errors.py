@@ -9,6 +9,9 @@ from pathlib import Path
 class StorageError(Exception):
     """The store cannot be used, or a write could not be made durable."""
 
+    PUBLIC = ""
+    """Why a write failed, for clients, who need not know where the database is."""
+
 
 class DatabaseCorrupt(StorageError):
     def __init__(self, path: Path, detail: str) -> None:
@@ -53,7 +56,6 @@ class DatabaseGone(StorageError):
     """A file of the database was deleted or replaced while it was open. What is written into it would be lost."""
 
     PUBLIC = "the database was deleted or replaced while the server was running; no write is possible until a restart"
-    """For clients, who need not know where it was."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -64,6 +66,10 @@ class DatabaseGone(StorageError):
 
 class WriteFailed(StorageError):
     """The write did not become durable (disk full, input/output error) and is not visible to any reader."""
+
+
+class StoreFull(WriteFailed):
+    PUBLIC = "the disk that holds the database is full; make room there"
 
 
 class StoreClosed(StorageError):

@@ -36,6 +36,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from kohort.cluster.apiserver.storage.disk_reserve import DiskReserve
 from kohort.cluster.apiserver.storage.errors import (
     DatabaseCorrupt,
     DatabaseGone,
@@ -124,6 +125,7 @@ class Journal:
 
     def __init__(self, path: Path, *, slack_bytes: int = SLACK_BYTES) -> None:
         self.path = path
+        self._reserve = DiskReserve(path.with_name(f"{path.name}-reserve"))
         self._slack_bytes = slack_bytes
         self._lock = _lock(path)
         try:
@@ -134,6 +136,7 @@ class Journal:
         except BaseException:
             os.close(self._lock)
             raise
+        self._reserve.renew()
         self._recovered: DatabaseContent | None = recovered
         self._revision = recovered.revision
         self._first_seq = recovered.first_seq
@@ -153,15 +156,32 @@ class Journal:
         return recovered
 
     def append(self, records: Sequence[Record], revision: int) -> None:
-        """Make a group of writes durable, all or none."""
+        """Make a group of writes durable, all or none. Raises DiskFull."""
         blob = _encode(records)
-        self._insert(blob, revision)
+        try:
+            self._insert(blob, revision)
+        except sqlite3.Error as error:
+            self._insert_into_reserve(blob, revision, error)
         self.check_files()
         overhead = (len(blob) - sum(len(record.raw or b"") for record in records)) // len(records)
         for record in records:
             self._forget(record.key)
             if record.raw is not None:
                 self._remember(record.key, record.revision, len(record.raw) + overhead)
+
+    def _insert_into_reserve(self, blob: bytes, revision: int, error: sqlite3.Error) -> None:
+        if not isinstance(full := _explained(self.path, error), DiskFull):
+            raise error
+        if not self._reserve.release_for(_wal(self.path)):
+            raise full from error
+        try:
+            self._insert(blob, revision)
+        except sqlite3.Error as again:
+            raise _explained(self.path, again) from again
+
+    def renew_reserve(self) -> None:
+        """Keep room for writes to a full disk, if there is some."""
+        self._reserve.renew()
 
     def check_files(self) -> None:
         """Raises DatabaseGone when the open files are no longer those at their paths, then and ever after."""
