@@ -156,5 +156,5 @@ def image_archive(
     return archive.getvalue()
 
 
-def pause_archive() -> bytes:
-    return image_archive(SANDBOX_IMAGE, entrypoint=["/bin/sleep", "infinity"])
+def pause_archive(*entrypoint: str) -> bytes:
+    return image_archive(SANDBOX_IMAGE, entrypoint=entrypoint or ["/bin/sleep", "infinity"])

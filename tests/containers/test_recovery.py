@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from tests.containers.cluster import NODE, ContainerCluster, container_cluster, state_of, status_of
 from tests.containers.containerd import Containerd, image_archive, pause_archive
-from tests.containers.runtime import RuntimeUnderTest
+from tests.containers.runtime import SANDBOX_IMAGE, RuntimeUnderTest
 from tools.container_packages import missing as missing_packages
 from tools.container_runtimes import home
 
 from kohort.kube.resources import NODES, PODS
+from kohort.node import stale_state_cleanup
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient
 from kohort.node.runtimes.cri.configuration import POD_UID
@@ -182,6 +183,28 @@ async def test_a_pod_whose_sandbox_ends_starts_again_with_its_init_containers(
         )
         assert status_of(after)["containerID"] != status_of(before)["containerID"]
         assert await cluster.shell("a", "cat /data/inits") == "x\nx\n"
+
+
+async def test_a_sandbox_that_ends_at_once_is_made_again_with_pauses(tmp_path: Path) -> None:
+    if reason := missing_packages():
+        pytest.skip(reason)
+    with tempfile.TemporaryDirectory(prefix="kohort-") as directory:  # paths of sockets must be short
+        runtime = Containerd(Path(directory))
+        try:
+            runtime.start()
+            runtime.load(pause_archive("/bin/true"))
+            runtime.load(image_archive("kohort.test/busybox:1"))
+            place = tmp_path / "node"
+            place.mkdir(mode=0o700)
+            made = container_cluster(runtime.socket, place, "kohort.test/busybox:1")
+            async with made as cluster, cluster.node():
+                await cluster.create("a")
+                message = await cluster.until_event("a", "BackOff")
+                assert "has ended 2 times" in message and SANDBOX_IMAGE in message
+                await cluster.delete("a")
+            await stale_state_cleanup.end(place)
+        finally:
+            runtime.stop()
 
 
 async def end_sandbox(socket: Path, uid: str) -> None:

@@ -24,8 +24,9 @@ from kohort.kube.client import Client
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import Conflict, NotFound
 from kohort.kube.resources import PODS
+from kohort.kube.tasks import cancel_all
 from kohort.node import container_order
-from kohort.node.admission_checks import NO_EXACT_GROUPS, needs_exact_groups
+from kohort.node.admission_checks import NO_EXACT_GROUPS, Rejection, needs_exact_groups
 from kohort.node.container_starter import ERROR_SECONDS, ContainerStarter
 from kohort.node.container_stopper import ContainerStopper
 from kohort.node.devices.interface import Devices
@@ -41,6 +42,7 @@ from kohort.node.security_context import forbidden_sysctls
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem
 from kohort.objects.node_pods import NodePod
 from kohort.rules.pod_status import FINISHED_PHASES
+from kohort.rules.restart_backoff import RestartBackoff
 
 MOUNT_SECONDS = 5.0
 EVICTION_GRACE = 1.0
@@ -71,6 +73,10 @@ class PodWorker:
         self._runtime = runtime
         self._client = client
         self._devices = devices
+        self._giving_devices: asyncio.Task[Rejection | None] | None = None
+        self._sandbox_ends: RestartBackoff[str] = RestartBackoff()
+        self._sandbox_is_lost = False
+        self._reported_sandbox_ends = 0
 
     def container_exited(self, instance: Instance) -> None:
         self.record.spawn(self._record_exit(instance))
@@ -96,6 +102,7 @@ class PodWorker:
         record.event("Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
         for run in record.runs.values():
             run.outdated = True
+        self._sandbox_is_lost = True
         record.spawn(self._stop_lost_sandbox())
 
     def _restarts_all(self) -> bool:
@@ -165,6 +172,9 @@ class PodWorker:
                 self.record.event("Warning", "NetworkNotReady", f"network is not ready: {problem}")
             await self._reporter.report()
             return Requeue(after=ERROR_SECONDS)
+        if pause := self._pause_before_sandbox(now):
+            await self._reporter.report()
+            return Requeue(after=pause)
         try:
             await self.sandbox.prepare(allocated, now)
         except MountProblem as problem:
@@ -186,6 +196,21 @@ class PodWorker:
         if self.record.pod.spec.active_deadline_seconds is not None:
             waits.append(max(self._active_deadline() - clock.seconds(), 0.0))
         return Requeue(after=max(min(waits), 0.01)) if waits else None
+
+    def _pause_before_sandbox(self, now: float) -> float:
+        """Seconds until a sandbox that has ended by itself may be made again."""
+        if not self._sandbox_is_lost:
+            return 0.0
+        record = self.record
+        if pause := self._sandbox_ends.pause(record.uid, now):
+            times = self._sandbox_ends.times(record.uid) + 1
+            if times != self._reported_sandbox_ends:
+                self._reported_sandbox_ends = times
+                record.event("Warning", "BackOff", sandbox_backoff_message(times, self._runtime.sandbox_image))
+            return pause
+        self._sandbox_ends.done(record.uid, now)
+        self._sandbox_is_lost = False
+        return 0.0
 
     def _runtime_problem(self) -> str:
         """Why nothing can be started now. What runs is left alone."""
@@ -210,7 +235,11 @@ class PodWorker:
         if needs_exact_groups(pod) and not self._runtime.gives_exact_groups:
             return await self._reject(NO_EXACT_GROUPS.reason, NO_EXACT_GROUPS.message)
         # Devices first: a pod that a device plugin refuses must not leave resources allocated.
-        rejection = await self._devices.admit(pod) or self._resizes.admit(pod)
+        giving = await self._begin_giving_devices(pod)
+        if not giving.done():
+            return False
+        self._giving_devices = None
+        rejection = giving.result() or self._resizes.admit(pod)
         if rejection is not None:
             self._give_devices_back()
             return await self._reject(rejection.reason, rejection.message)
@@ -220,6 +249,15 @@ class PodWorker:
             record.event("Warning", "SecurityContextNotEnforced", f"this node does not enforce: {fields}")
         self._resize.begin()
         return True
+
+    async def _begin_giving_devices(self, pod: NodePod) -> "asyncio.Task[Rejection | None]":
+        """A plugin may not answer for long: the pod is reconciled again when it has, and can be deleted before."""
+        if self._giving_devices is None:
+            self._giving_devices = asyncio.create_task(self._devices.admit(pod), name=f"devices-{self.record.key}")
+            await asyncio.sleep(0)  # without a call to a plugin, it is done after this
+            if not self._giving_devices.done():
+                self._giving_devices.add_done_callback(lambda _: self.record.wake())
+        return self._giving_devices
 
     async def _reject(self, reason: str, message: str) -> bool:
         self.record.rejected = True
@@ -236,6 +274,7 @@ class PodWorker:
     # The end of a pod
 
     async def _delete(self, pod: NodePod) -> Requeue | None:
+        await self._stop_giving_devices()
         record, seconds = self.record, pod.metadata.deletion_grace_period_seconds
         grace = record.grace if seconds is None else float(seconds)  # the timestamp has whole seconds only
         self._stopper.limit(grace)
@@ -283,6 +322,11 @@ class PodWorker:
         await self._release()
         return None
 
+    async def _stop_giving_devices(self) -> None:
+        giving, self._giving_devices = self._giving_devices, None
+        if giving is not None:
+            await cancel_all(giving)
+
     def _give_devices_back(self) -> None:
         """Before the API says that the pod has ended: the scheduler may bind another one that needs them at once."""
         self._devices.release(self.record.uid)
@@ -309,8 +353,16 @@ class PodWorker:
 
     async def abandon(self) -> None:
         """The pod has vanished from the API: stop and remove it at once."""
+        await self._stop_giving_devices()
         self._stopper.limit(0.0)
         self._stopper.begin(0.0)
         assert self._stopper.task is not None
         await self._stopper.task
         await self.clean_up()
+
+
+def sandbox_backoff_message(times: int, image: str) -> str:
+    message = f"Back-off restarting the sandbox of the pod, which has ended {times} times by itself"
+    if not image:
+        return message
+    return f"{message}; see the sandbox image {image} in the configuration of the container runtime: it must not exit"

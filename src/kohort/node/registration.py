@@ -187,8 +187,11 @@ def _container_runtime(
         networks.install()
     owner = owner_label(options.name, options.directory)
     discovery.record(options.directory, facts, owner)
-    groups = facts.gives_exact_groups
-    return CriRuntime(client, owner, facts.name, facts.version, images, networks, gives_exact_groups=groups)
+    return CriRuntime(
+        *(client, owner, facts.name, facts.version, images, networks),
+        gives_exact_groups=facts.gives_exact_groups,
+        sandbox_image=facts.sandbox_image,
+    )
 
 
 def _report_other_network(manager: Manager, agent: Agent, file: str) -> None:

@@ -7,6 +7,7 @@ failure resets the count.
 |--------------------------------------------------------|------------:|--------------:|
 | groups                                                 |        10 s |         5 min |
 | containers (`container_restarts`)                      |        10 s |         5 min |
+| sandboxes of pods that end by themselves               |        10 s |         5 min |
 | pods of StatefulSets that a node rejects               |        10 s |         5 min |
 | pods of groups that a node rejects                     |        10 s |         5 min |
 | failed pods of DaemonSets, per node                    |         1 s |        15 min |

@@ -1,5 +1,6 @@
 """Pods from their start to their end, on virtual time."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,13 @@ from tests.node.agent.node_bench import NODE, Bench, container, node
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import CONFIG_MAPS, NODES, PODS
+from kohort.node.admission_checks import Rejection
+from kohort.node.devices.interface import NoDevicePlugins
 from kohort.node.mount_table import unmount_below
 from kohort.node.pressure import Pressure
 from kohort.node.runtimes.interface import CannotStart, Launch
 from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.pods import Pod
 from kohort.objects.quantity import canonical
 
 
@@ -153,14 +157,56 @@ async def test_a_runtime_that_does_not_answer_fails_no_probe(tmp_path: Path, pro
         away.clear()
         await bench.until(lambda: bench.conditions().get("Ready", {}).get("status") == "True")
         away.extend(probes)
-        for kind in ("Liveness", "Readiness"):
-            await bench.until(
-                lambda kind=kind: f"{kind} probe errored and resulted in unknown state" in str(bench.said())
-            )
+        for errored in ("Liveness probe errored and resulted in unknown state", "Readiness probe errored"):
+            await bench.until(lambda text=errored: text in str(bench.said()))  # type: ignore[misc]
         assert bench.status()["restartCount"] == 0 and bench.conditions()["Ready"]["status"] == "True"
         assert not any("probe failed" in each for each in bench.said())
         away[:] = ["dead"]
         await bench.until(lambda: bench.status()["restartCount"] == 1)
+
+
+async def test_a_sandbox_that_keeps_ending_is_made_again_with_pauses(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        bench.runtime.sandbox_image = "broken/pause:1"
+        uid = await bench.create(terminationGracePeriodSeconds=1)
+        await bench.until(lambda: bench.running() == ["c_0"])
+        starts = []
+        for attempt in range(1, 5):
+            before = asyncio.get_running_loop().time()
+            bench.runtime.lose_sandbox(uid)
+            await bench.until(lambda attempt=attempt: bench.running() == [f"c_{attempt}"])  # type: ignore[misc]
+            starts.append(asyncio.get_running_loop().time() - before)
+        assert starts[0] < 5 and all(found >= pause for found, pause in zip(starts, (0, 9, 19, 39), strict=True))
+        waits = [each for each in bench.said() if "Back-off restarting the sandbox" in each]
+        assert "ended 2 times by itself; see the sandbox image broken/pause:1" in waits[0] and len(waits) == 3
+
+
+class OneHangs(NoDevicePlugins):
+    """The plugin of the pod "hangs" never answers."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    async def admit(self, pod: Pod) -> Rejection | None:
+        if pod.metadata.name != "hangs":
+            return None
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled = True
+        return None
+
+
+async def test_a_pod_whose_device_plugin_does_not_answer_can_be_deleted(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        bench.agent.state.devices = devices = OneHangs()
+        await bench.create("hangs")
+        await bench.create("p")
+        await bench.until(lambda: bench.running() == ["c_0"])
+        assert bench.phase("hangs") == "Pending" and not devices.cancelled
+        await bench.cluster.client.delete(PODS, "hangs", "default")
+        await bench.until(lambda: bench.cluster.find(PODS, "hangs", "default") is None, timeout=5.0)
+        assert devices.cancelled
 
 
 async def test_what_a_container_refers_to_must_exist(tmp_path: Path) -> None:

@@ -91,6 +91,8 @@ class FakePlugin:
     """Whether it names its devices in the Container Device Interface, too."""
     refuses: str = ""
     """The error of every Allocate."""
+    hangs: bool = False
+    """It does not answer Allocate, ever."""
     allocated: list[tuple[str, ...]] = field(default_factory=list)
     prepared: list[tuple[str, ...]] = field(default_factory=list)
     asked: list[tuple[tuple[str, ...], tuple[str, ...], int]] = field(default_factory=list)
@@ -169,6 +171,8 @@ class FakePlugin:
         return PB["PreferredAllocationResponse"](container_responses=[answer])
 
     async def _allocate(self, request: Any, context: Any) -> Any:
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.refuses:
             await context.abort(grpc.StatusCode.UNKNOWN, self.refuses)
         (one,) = request.container_requests

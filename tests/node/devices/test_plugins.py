@@ -171,6 +171,26 @@ async def test_a_plugin_that_refuses_fails_the_pod_and_keeps_its_devices(tmp_pat
         assert await here.allocations.admit(pod("b", 1)) is None
 
 
+async def test_a_plugin_that_does_not_answer_holds_up_only_its_own_pods(tmp_path: Path) -> None:
+    async with node(tmp_path) as made, plugin(made, "gpu-0", "gpu-1") as slow:
+        other = FakePlugin(made.sockets, resource="example.com/other", socket="other.sock")
+        other.announce("o-0")
+        await other.start()
+        await other.register()
+        await made.has(1, 1, other.resource)
+        slow.hangs = True
+        waiting = asyncio.create_task(made.allocations.admit(pod("waiting", 2)))
+        second = asyncio.create_task(made.allocations.admit(pod("second", 1)))
+        async with asyncio.timeout(10):
+            assert await made.allocations.admit(pod("prompt", 1, resource=other.resource)) is None
+        assert not waiting.done()
+        slow.hangs = False
+        waiting.cancel()  # the pod is deleted: what was reserved for it is free
+        assert await second is None and ids(made, "second") == {"c0": ("gpu-0",)}
+        assert [each.name for each in made.allocations.pods()] == ["prompt", "second"]
+        await other.stop()
+
+
 async def test_unhealthy_devices_are_not_given_but_stay_with_their_pod(tmp_path: Path) -> None:
     async with node(tmp_path) as here, plugin(here, "gpu-0", "gpu-1") as gpus:
         assert await here.allocations.admit(pod("a", 1)) is None

@@ -1,6 +1,11 @@
-"""The devices of pods: given when a pod is admitted, recorded before any container starts, kept until the pod ends."""
+"""The devices of pods: given when a pod is admitted, recorded before any container starts, kept until the pod ends.
+
+Each plugin is asked for one pod at a time; pods of other plugins do not wait for it. Devices that were chosen for a pod
+are reserved until all of its devices are recorded, or until it does not get them.
+"""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -44,7 +49,10 @@ class DeviceAllocations:
     def __init__(self, registry: PluginRegistry, records: Path, observer: WriteObserver = unobserved) -> None:
         self._registry = registry
         self._given: Checkpoint[PodDevices] = Checkpoint(records / "devices.json", PodDevices, observer)
-        self._admitting = asyncio.Lock()
+        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """By resource: held while its plugin is asked."""
+        self._reserved: dict[str, dict[str, set[str]]] = {}
+        """By pod and resource: devices of pods that are being admitted."""
 
     def capacity(self) -> dict[str, str]:
         return self._registry.capacity()
@@ -54,7 +62,8 @@ class DeviceAllocations:
 
     async def admit(self, pod: Pod) -> Rejection | None:
         """Give a pod its devices, or say why not. A pod that has devices keeps them, whatever became of their plugin:
-        it may be running already. Raises OSError if they cannot be recorded; then nothing is given."""
+        it may be running already. Raises OSError if they cannot be recorded; then nothing is given, as when this is
+        cancelled."""
         if self._given.get(pod.metadata.uid) is not None:
             return None
         needs = [
@@ -62,13 +71,16 @@ class DeviceAllocations:
         ]
         if not needs:
             return None
-        async with self._admitting:
-            try:
-                containers = await self._give(needs)
-            except (NoDevices, RpcError) as problem:
-                return Rejection(UNEXPECTED, f"Allocate failed due to {problem}, which is unexpected")
+        own: dict[str, set[str]] = {}
+        self._reserved[pod.metadata.uid] = own
+        try:
+            containers = await self._give(needs, own)
             given = PodDevices(pod.metadata.namespace, pod.metadata.name, containers)
             self._given.put(pod.metadata.uid, given)
+        except (NoDevices, RpcError) as problem:
+            return Rejection(UNEXPECTED, f"Allocate failed due to {problem}, which is unexpected")
+        finally:
+            self._reserved.pop(pod.metadata.uid, None)
         return None
 
     async def before_start(self, uid: str, container: str) -> None:
@@ -101,32 +113,34 @@ class DeviceAllocations:
         given = self._given.get(uid)
         return given.containers.get(container, {}) if given is not None else {}
 
-    async def _give(self, needs: Iterable[ContainerNeed]) -> dict[str, dict[str, GivenDevices]]:
-        """Containers that start later take over devices of init containers that have ended."""
+    async def _give(
+        self, needs: Iterable[ContainerNeed], own: dict[str, set[str]]
+    ) -> dict[str, dict[str, GivenDevices]]:
+        """Containers that start later take over devices of init containers that have ended. `own` is what the pod has
+        so far, by resource."""
         containers: dict[str, dict[str, GivenDevices]] = {}
-        own: dict[str, set[str]] = {}
         reusable: dict[str, set[str]] = {}
         for need in needs:
             for resource, wanted in sorted(need.amounts.items()):
                 if not self._registry.manages(resource):
                     continue
                 kept = reusable.setdefault(resource, set())
-                ids, plugin = await self._choose(resource, wanted, own.get(resource, set()), kept)
-                containers.setdefault(need.container, {})[resource] = GivenDevices(ids, await plugin.allocate(ids))
-                own.setdefault(resource, set()).update(ids)
+                async with self._asking[resource]:
+                    ids, plugin = await self._choose(resource, wanted, kept)
+                    own.setdefault(resource, set()).update(ids)
+                    containers.setdefault(need.container, {})[resource] = GivenDevices(ids, await plugin.allocate(ids))
                 if need.passes_on:
                     kept.update(ids)
                 else:
                     kept.difference_update(ids)
         return containers
 
-    async def _choose(
-        self, resource: str, wanted: int, own: set[str], kept: set[str]
-    ) -> tuple[tuple[str, ...], Plugin]:
+    async def _choose(self, resource: str, wanted: int, kept: set[str]) -> tuple[tuple[str, ...], Plugin]:
         plugin = self._registry.plugin(resource)
         if plugin is None:
             raise NoDevices(f"no device plugin registered for {resource}")
-        taken = own | {id for pod in self.pods() for each in pod.containers.values() for id in _ids(each, resource)}
+        taken = {id for pod in self.pods() for each in pod.containers.values() for id in _ids(each, resource)}
+        taken.update(id for reserved in self._reserved.values() for id in reserved.get(resource, ()))
         free = [each for each in self._registry.healthy(resource) if each.id not in taken]
         chosen = choose(resource, wanted, free, kept)
         if isinstance(chosen, TooFew):

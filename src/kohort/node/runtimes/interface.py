@@ -331,6 +331,11 @@ class Runtime(Protocol):
         ...
 
     @property
+    def sandbox_image(self) -> str:
+        """The image of sandboxes; empty if there is none, or the runtime does not name it."""
+        ...
+
+    @property
     def makes_cgroups(self) -> bool:
         """Whether the runtime makes the cgroups of containers; otherwise the agent does."""
         ...

@@ -19,6 +19,7 @@ from kohort.node.runtimes.interface import (
     Launch,
     Session,
     output_of,
+    parse_container_key,
 )
 from kohort.node.runtimes.without_sandboxes import RuntimeWithoutSandboxes
 
@@ -54,6 +55,18 @@ class SimulatedRuntime(RuntimeWithoutSandboxes):
         self._instances: dict[str, Instance] = {}
         self._pids = count(1000)
         self._ended: dict[str, asyncio.Event] = {}
+        self._on_sandbox_lost: list[Callable[[str], None]] = []
+
+    def on_sandbox_lost(self, callback: Callable[[str], None]) -> None:
+        self._on_sandbox_lost.append(callback)
+
+    def lose_sandbox(self, uid: str) -> None:
+        """End what the containers of a pod share, and them with it."""
+        for callback in self._on_sandbox_lost:
+            callback(uid)
+        for id in self.running():
+            if parse_container_key(id).pod_uid == uid:
+                self.end(id, 137)
 
     async def instances(self) -> dict[str, Instance]:
         return dict(self._instances)

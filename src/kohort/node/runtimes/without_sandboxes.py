@@ -12,6 +12,7 @@ class RuntimeWithoutSandboxes:
     images: ImageSource | None = None
     makes_cgroups = False
     gives_exact_groups = True
+    sandbox_image = ""
     problem = network_problem = ""
 
     def __init__(self) -> None:

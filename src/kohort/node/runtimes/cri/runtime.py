@@ -101,10 +101,12 @@ class CriRuntime:
         networks: CniServer | None = None,
         *,
         gives_exact_groups: bool = False,
+        sandbox_image: str = "",
     ) -> None:
         """`name` and `version` are what the runtime says of itself; `networks` gives sandboxes their network."""
         self._networks = networks
         self.gives_exact_groups = gives_exact_groups
+        self.sandbox_image = sandbox_image
         self.name = name
         self.version = version
         self.images: ImageSource | None = images
