@@ -114,6 +114,14 @@ async def test_an_agent_that_hangs_holds_up_no_other(tmp_path: Path, agents: Pat
     await server.close()
 
 
+async def test_a_server_without_an_entry_leaves_no_socket(tmp_path: Path, agents: Path) -> None:
+    """One that only ends the pods of a killed agent."""
+    server = CniServer(agent(tmp_path, "a"), Networks(set(), ""), agents)
+    await server.start()
+    await server.close()
+    assert os.listdir(agents) == []
+
+
 def test_the_last_agent_takes_away_what_was_written(tmp_path: Path, agents: Path) -> None:
     first, second, elsewhere = (agent(tmp_path, "a"), agent(tmp_path, "b"), agent(tmp_path, "c", "other"))
     for each in (first, second, elsewhere):

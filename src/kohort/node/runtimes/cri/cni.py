@@ -106,8 +106,11 @@ class CniServer:
         os.chmod(self.socket, 0o600)
 
     async def close(self) -> None:
+        """The socket stays with the entry of the agent: calls wait for the next one then."""
         if self._listener is not None:
             self._listener.close()
+            if not self._agent.entry(self._agents).exists():
+                self.socket.unlink(missing_ok=True)
         self._listener = None
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

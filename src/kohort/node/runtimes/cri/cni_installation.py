@@ -135,6 +135,9 @@ class CniAgent(msgspec.Struct, frozen=True):
         """Where the plugin asks it. Paths of sockets must be short, which directories need not be."""
         return agents / f"{self.name}.sock"
 
+    def entry(self, agents: Path) -> Path:
+        return agents / f"{self.name}.json"
+
     def answers(self, agents: Path) -> bool:
         with sockets.socket(sockets.AF_UNIX) as probe, contextlib.suppress(OSError):
             probe.settimeout(CONNECT_SECONDS)
@@ -150,7 +153,7 @@ def install(agent: CniAgent, agents: Path = AGENTS) -> None:
     configurations.mkdir(parents=True, exist_ok=True)
     script = SCRIPT.format(python=sys.executable, agents=str(agents), mark=MARK, later=TRY_LATER).encode()
     with _locked(agents):
-        write_durably(agents / f"{agent.name}.json", msgspec.json.encode(agent), 0o644)
+        write_durably(agent.entry(agents), msgspec.json.encode(agent), 0o644)
         write_durably(binaries / PLUGIN, script, 0o755)
         loopback = binaries / LOOPBACK
         if not loopback.exists() or _is_script(loopback):
@@ -213,7 +216,7 @@ def _entries(agents: Path) -> list[CniAgent]:
 
 
 def _remove_entry(agent: CniAgent, agents: Path) -> None:
-    for path in (agents / f"{agent.name}.json", agent.socket(agents)):
+    for path in (agent.entry(agents), agent.socket(agents)):
         path.unlink(missing_ok=True)
 
 
