@@ -385,6 +385,24 @@ async def test_plan_of_a_group_that_is_restarted_at_the_moment(story: Begin) -> 
         assert (code, set(cpus(user).values())) == (0, {"2"}), text
 
 
+@pytest.mark.parametrize("policy", [OR_RECREATE, ONLY])
+async def test_plan_of_a_group_that_is_held(policy: str, story: Begin) -> None:
+    """It is recreated whatever the policy, and what the plan says is what happens."""
+    async with story() as user:
+        budget = {"maxRestarts": 0}
+        await user.create(subject(policy).but("spec.leaderWorkerTemplate.restartBudget", budget))
+        await order(user, "llm-1-1", exit_code="3", crashes="1", exit_after="0s")
+        await user.cluster.settle(30)
+        before = user.uids()
+        text, code = await resize(user, dry_run=True)
+        assert (code, "resize group 2 in place (2 groups ready meanwhile)" in text) == (0, True), text
+        assert "Recreated: group 1 (it is not ready, so recreating it costs nothing)." in text
+        text, code = await resize(user)
+        assert code == 0, user.complaint
+        assert text.splitlines()[-1] == "llm: resized in place: groups 0, 2; recreated: group 1"
+        assert user.uids() != before
+
+
 async def test_plan_of_a_group_on_a_lost_node(story: Begin) -> None:
     async with story() as user:
         await user.create(subject(ONLY))

@@ -252,16 +252,12 @@ def steps(found: Forecast) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple
     return [(step.resized, step.recreated, step.waits_for, step.serving) for step in found.steps]
 
 
-def test_a_held_group_is_recreated_where_that_is_allowed() -> None:
-    found = foresee_with(OR_RECREATE, held=[1])
+@pytest.mark.parametrize("policy", [OR_RECREATE, ONLY])
+def test_a_held_group_is_recreated(policy: str) -> None:
+    found = foresee_with(policy, held=[1])
     assert steps(found) == [((2,), (), (), 2), ((), (1,), (), 2), ((0,), (), (), 3)]
     assert ways(found)[1] == (ResizeMethod.RECREATE, GroupReason.BROKEN)
     assert found.fewest_serving == 2
-
-
-def test_a_held_group_is_resized_in_place_and_stays_away_where_it_may_not_be_recreated() -> None:
-    found = foresee_with(ONLY, held=[1])
-    assert steps(found) == [((2,), (), (), 2), ((1,), (), (), 2), ((0,), (), (), 2)]
 
 
 def test_a_held_group_gets_another_template_first() -> None:

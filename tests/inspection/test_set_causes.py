@@ -499,7 +499,9 @@ def test_a_node_that_does_not_answer_a_resize_is_named() -> None:
     def resized(index: int, worker: int) -> Pod:
         one = member(index, worker, revision=OLD, observedGeneration=1)
         record = write_record(ResizeRecord(KEY, Phase.RESIZING, 0.0))
-        notes = {**one.metadata.annotations, group_labels.GROUP_RESIZE: record} if worker == 0 else one.metadata.annotations
+        notes = (
+            {**one.metadata.annotations, group_labels.GROUP_RESIZE: record} if worker == 0 else one.metadata.annotations
+        )
         return replace(one, metadata=replace(one.metadata, annotations=notes, generation=2 if worker else 1))
 
     pods = [resized(0, 0), resized(0, 1), member(1), member(1, 1)]

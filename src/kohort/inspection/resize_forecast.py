@@ -303,10 +303,14 @@ class ResizeSimulation:
         for index in indexes:
             if index in self._views:
                 view = self._views[index]
-                gone = (ResizeStage.GONE, ResizeStage.NOT_SENT)
-                pods = [replace(one, forward=_NOT_SENT) if one.forward.progress in gone else one for one in view.pods]
-                view = replace(view, pods=pods, whole=True, ready=True, broken=False, unplaced=False)
-                self._views[index] = replace(view, restart=None)
+                gone = [one.forward.progress is ResizeStage.GONE for one in view.pods]
+                pods = [
+                    replace(one, forward=_NOT_SENT) if is_gone else one
+                    for one, is_gone in zip(view.pods, gone, strict=True)
+                ]
+                self._views[index] = replace(
+                    view, pods=pods, whole=True, ready=True, broken=False, unplaced=False, restart=None
+                )
             elif index < self._existing:
                 edit = self._edit_of_absent
                 self._edits[index] = edit

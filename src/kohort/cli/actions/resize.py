@@ -31,7 +31,7 @@ from kohort.inspection.messages import listed_groups, request_words, way_words
 from kohort.inspection.progress import WorkloadProgress, progress_lines, progress_of, resize_line
 from kohort.inspection.release_subject import command
 from kohort.inspection.resize_causes import resize_causes_of_set
-from kohort.inspection.resize_forecast import ResizeMethod
+from kohort.inspection.resize_forecast import GroupReason, ResizeMethod
 from kohort.inspection.resize_progress import GroupOutcome, outcomes, stopped_groups
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.inspection.template_resize import (
@@ -127,7 +127,7 @@ async def resize_template(
     if options.dry_run:
         show(forecast_lines(foreseen) if options.form == "text" else [document(foreseen, options.form)])
         return 0 if plan.can_finish(foreseen) else NOT_YET
-    if policy is ResourceUpdatePolicy.IN_PLACE_ONLY and foreseen.recreated and not options.recreate:
+    if policy is ResourceUpdatePolicy.IN_PLACE_ONLY and _recreates_serving(foreseen) and not options.recreate:
         raise Refusal(_against_policy(foreseen))
     if policy.in_place and foreseen.recreated and foreseen.room is not None and not foreseen.room.fits:
         raise Refusal(_without_room(foreseen, foreseen.room))
@@ -215,6 +215,13 @@ async def _forecast(client: Client, before: Snapshot, after: LeaderWorkerSet) ->
     nodes = await snapshot_reader.list_if_readable(client, NODES, "", Node)
     pods = await snapshot_reader.list_if_readable(client, PODS, "", Pod) if nodes else []
     return await plan.forecast_of_set(client, before, after, nodes, pods)
+
+
+def _recreates_serving(found: Forecast) -> bool:
+    """The policy InPlaceOnly keeps pods that serve; those of a group that has failed do not."""
+    ways = found.resources.by_way(ResizeMethod.RECREATE) if found.resources is not None else []
+    failed = {one.group for one in ways if one.reason is GroupReason.BROKEN}
+    return not failed.issuperset(found.recreated)
 
 
 def _against_policy(found: Forecast) -> str:
