@@ -9,13 +9,14 @@ import yaml
 from tests.builders import container, lws, pod
 from tests.cli.terminal import NAMESPACE, ORDER, Story
 
-from kohort.cli.actions import edit, logs, plan, show, snapshot_reader
+from kohort.cli.actions import drain, edit, logs, plan, show, snapshot_reader
 from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, TOO_LATE
 from kohort.inspection import history
-from kohort.kube.errors import Invalid
+from kohort.kube.errors import ApiError, Invalid
 from kohort.kube.pod_logs import TIMESTAMPS, Query
-from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, STATEFUL_SETS, Resource
+from kohort.kube.resources import LEADER_WORKER_SETS, NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS, Resource
 from kohort.objects.json_types import Json, JsonObject
+from kohort.rules import group_labels
 from kohort.testing import Cluster
 
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
@@ -465,3 +466,29 @@ async def test_approve_without_a_rollout(story: Callable[..., Json]) -> None:
         _, code = await user.run(edit.approve, "llm")
         assert code == REFUSED
         assert user.complaint.startswith("kohort: no Rollout releases LeaderWorkerSet llm")
+
+
+async def test_a_second_disruption_budget_is_named_before_a_drain(story: Callable[..., Json]) -> None:
+    """Kubernetes evicts no pod that two PodDisruptionBudgets select."""
+    async with story() as user:
+        await user.create(lws("llm").replicas(2).size(2).but("spec.disruptionBudget", {"maxUnavailable": "50%"}))
+        selector = {"matchLabels": {group_labels.NAME: "llm"}}
+        every = {"metadata": {"name": "every-pod"}, "spec": {"maxUnavailable": 1, "selector": selector}}
+        client = user.cluster.client
+        await client.create(POD_DISRUPTION_BUDGETS, every, NAMESPACE)
+        await user.cluster.settle()
+        node = next(
+            one["spec"]["nodeName"]
+            for one in user.cluster.objects(PODS, NAMESPACE)
+            if one["metadata"]["name"] == "llm-0"
+        )
+        text, code = await user.run(lambda client, _: drain.plan_drain(client, node, "text"))
+        assert code == NOT_YET, text
+        assert f"the drain does not end before PodDisruptionBudget {NAMESPACE}/every-pod is changed or deleted" in text
+        text, code = await user.run(show.explain, "llm", "text")
+        assert (code, "[refused] llm-0 and 1 more: PodDisruptionBudgets llm and every-pod select it" in text) == (
+            0,
+            True,
+        )
+        with pytest.raises(ApiError, match="more than one PodDisruptionBudget"):
+            await client.create(PODS, {"metadata": {"name": "llm-0"}}, NAMESPACE, name="llm-0", subresource="eviction")
