@@ -318,10 +318,10 @@ class Agent:
             if uid not in self.pods.known():
                 await self.runtime.remove_pod(uid)
         if self.cgroups is not None:
-            for uid, path in self.cgroups.pods().items():
-                if uid not in self.pods.known():
-                    self.cgroups.kill(path)
-                    await asyncio.to_thread(self.cgroups.remove, path)
+            ours = self.allocations.known() | stale_state_cleanup.pods_with_directories(self._options.directory)
+            for path in self.cgroups.orphans(ours, self.pods.known()):
+                self.cgroups.kill(path)
+                await asyncio.to_thread(self.cgroups.remove, path)
         self.allocations.forget(self.pods.known())
         self.state.devices.forget(self.pods.known())
         orphaned = stale_state_cleanup.orphaned_directories(self._options.directory, self.pods.known())

@@ -17,7 +17,7 @@ how they end the agent between any two of them.
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -161,6 +161,11 @@ class Cgroups:
         places = (self.parent, *(self.parent / tier for tier in TIERS.values()))
         found = (path for place in places if place.is_dir() for path in place.iterdir())
         return {path.name.removeprefix("pod"): path for path in found if path.name.startswith("pod") and path.is_dir()}
+
+    def orphans(self, ours: Collection[str], known: Collection[str]) -> list[Path]:
+        """The cgroups of pods that this node made and does not know any more. Other clusters on the machine may work in
+        the same parent: their pods are not ours to end."""
+        return [path for uid, path in self.pods().items() if uid in ours and uid not in known]
 
     def _below(self, path: Path) -> list[Path]:
         return sorted((each for each in path.rglob("*") if each.is_dir()), reverse=True) if path.is_dir() else []

@@ -42,6 +42,11 @@ def unmount_volumes(directory: Path) -> None:
         unmount_below(pod)
 
 
+def pods_with_directories(directory: Path) -> set[str]:
+    """The UIDs of pods that this node has, or had and did not clean up."""
+    return {pod.name for pod in _pods(directory)}
+
+
 def orphaned_directories(directory: Path, known: Container[str]) -> list[Path]:
     """Logs and volumes of pods that were deleted while no agent was running."""
     return [pod for pod in _pods(directory) if pod.name not in known]

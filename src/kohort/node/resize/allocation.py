@@ -90,6 +90,10 @@ class Allocations:
                 self._allocated.put(entry.pod.metadata.uid, decision.allocated)
             yield entry.pod.metadata.uid, decision
 
+    def known(self) -> set[str]:
+        """The UIDs of all pods that were admitted and not forgotten, also by an earlier agent of this node."""
+        return {*self._allocated.known(), *self._actuated.known()}
+
     def forget(self, alive: "set[str]") -> None:
         """Drop the records of pods that are not among `alive`."""
         for checkpoint in (self._allocated, self._actuated):
