@@ -1,14 +1,19 @@
 """What an edit would do."""
 
+from collections.abc import Callable, Mapping
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.builders import lws
-from tests.inspection.scenes import group_set, leader_set, revision, scene
+from tests.builders import LeaderWorkerSet, lws
+from tests.inspection.scenes import group_set, leader_set, member, revision, scene, workers
+from tests.work import instructions
 
 from kohort.inspection.forecast import Forecast, SetChange, differences, forecast, forecast_lines, three_way
 from kohort.inspection.peak_demand import group_requests
+from kohort.inspection.snapshot import Snapshot
+from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.rollout_types import Rollout
 
@@ -179,3 +184,57 @@ def test_what_kubectl_apply_would_send(
     last: JsonObject, live: JsonObject, wanted: JsonObject, patch: JsonObject
 ) -> None:
     assert three_way(last, live, wanted) == patch
+
+
+def wanting(replicas: int, size: int = 2) -> LeaderWorkerSet:
+    return lws("llm").replicas(replicas).size(size).but(REQUESTS, {"requests": {"cpu": "1"}})
+
+
+def with_three_groups(replicas: int) -> Snapshot:
+    """So many groups are wanted, and the first three exist."""
+    pods = [member(group, worker) for group in range(3) for worker in range(2)]
+    sets = [leader_set(replicas), *(workers(group) for group in range(3))]
+    return scene(built=wanting(replicas), pods=pods, stateful_sets=sets)
+
+
+EDITS: Mapping[str, Callable[[int], Forecast]] = {
+    "create": lambda count: forecast(None, group_set(wanting(count))),
+    "grow": lambda count: forecast(scene(3, built=wanting(3)), group_set(wanting(count))),
+    "grow and roll": lambda count: forecast(scene(3, built=wanting(3)), group_set(wanting(count).but(IMAGE, "new:2"))),
+    "shrink": lambda count: forecast(with_three_groups(count), group_set(wanting(2))),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_groups_that_do_not_exist_cost_no_work_and_fill_no_page(edit: str) -> None:
+    few, many = 5_000, 1_000_000
+    before = instructions(lambda: EDITS[edit](few))
+    assert instructions(lambda: EDITS[edit](many)) < 1.01 * before
+    assert len(msgspec.json.encode(EDITS[edit](many))) < 20_000
+
+
+def test_a_roll_of_a_million_groups_of_which_three_exist_has_a_bounded_number_of_steps() -> None:
+    after = wanting(1_000_000).max_unavailable(50).but(IMAGE, "new:2")
+    found = forecast(with_three_groups(1_000_000), group_set(after))
+    assert len(found.steps) < 50
+    assert found.recreated[-1] == 0 and len(found.recreated) + found.left_out == 1_000_000
+
+
+def test_groups_that_are_not_listed_need_room_all_the_same() -> None:
+    before, after = scene(3, built=wanting(3)), group_set(wanting(1_000_000))
+    found = forecast(before, after)
+    assert (found.extra_groups, found.extra_pods, found.left_out) == (999_997, 1_999_994, 998_997)
+    assert found.extra_requests["cpu"] == "1999994"
+    lines = forecast_lines(found)
+    assert "  1. create groups 3 to 1002 (3 groups ready meanwhile)" in lines
+    assert "  Not listed: 998997 more groups that do not exist yet." in lines
+
+
+@pytest.mark.parametrize(("cpus", "homeless"), [(1500, 1), (1501, 0), (1498, 3)])
+def test_groups_that_are_not_listed_are_placed_on_nodes(cpus: int, homeless: int) -> None:
+    ready = {"type": "Ready", "status": "True"}
+    status = {"allocatable": {"cpu": str(cpus), "pods": "10000"}, "conditions": [ready]}
+    machine = msgspec.convert({"metadata": {"name": "large"}, "status": status}, Node)
+    found = forecast(None, group_set(wanting(1501, size=1)), [machine])
+    assert found.room is not None
+    assert (found.room.fits, found.room.homeless) == (not homeless, homeless)

@@ -166,9 +166,14 @@ def _domains(nodes: Sequence[NodeInfo], topology: str) -> dict[str, list[NodeInf
 
 
 def room_for(
-    steps: Sequence[Move], after: LeaderWorkerSet, before: Snapshot | None, nodes: Sequence[Node], pods: Sequence[Pod]
+    steps: Sequence[Move],
+    after: LeaderWorkerSet,
+    before: Snapshot | None,
+    nodes: Sequence[Node],
+    pods: Sequence[Pod],
+    more: int = 0,
 ) -> Room:
-    """`pods` are all pods of the cluster, those of the set included."""
+    """`pods` are all pods of the cluster, those of the set included; `more` groups come that are in no step."""
     board = _SimulatedCluster(nodes, pods)
     coming = {index: planned_group(after, index) for step in steps for index in (*step.recreated, *step.created)}
     usable = board.usable(list(coming.values()))
@@ -185,10 +190,29 @@ def room_for(
             homeless += [(coming[index], pod) for pod in board.settle(coming[index])]
             standing[index] = {pod.metadata.uid for pod in coming[index].pods}
         if homeless:
-            lacking, reason = _why(board, homeless)
-            return msgspec.structs.replace(
-                room, fits=False, step=number, homeless=len(homeless), lacking=lacking, reason=reason
-            )
+            return _full(room, board, homeless, number, len(homeless))
+    return _with_more(room, board, after, steps, more, max(coming))
+
+
+def _full(
+    room: Room, board: _SimulatedCluster, homeless: Sequence[tuple[PlannedGroup, Pod]], step: int, count: int
+) -> Room:
+    lacking, reason = _why(board, homeless)
+    return msgspec.structs.replace(room, fits=False, step=step, homeless=count, lacking=lacking, reason=reason)
+
+
+def _with_more(
+    room: Room, board: _SimulatedCluster, after: LeaderWorkerSet, steps: Sequence[Move], more: int, last: int
+) -> Room:
+    """All of these groups are alike: after the first that finds no room, the others need not be placed. They come with
+    the step that creates the groups below them."""
+    for placed in range(more):
+        group = planned_group(after, last + 1 + placed)
+        homeless = [(group, pod) for pod in board.settle(group)]
+        if homeless:
+            number = max(number for number, step in enumerate(steps, 1) if step.created or step.recreated)
+            count = len(homeless) + (more - placed - 1) * after.template.size
+            return _full(room, board, homeless, number, count)
     return room
 
 

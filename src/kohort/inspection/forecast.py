@@ -6,6 +6,9 @@ the worst moment, and how much room the surge needs.
 
 A group that is not ready now stays so until it is recreated, or until nothing else can go on: then the next step names
 the groups that must be ready first (`waits_for`), and `awaited_groups` says what keeps them.
+
+A set may want millions of groups of which few exist. Those that exist are played through, and of the others as many as
+`GroupWindow` says; the rest is counted, and asks for room like them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,6 +22,7 @@ from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.messages import roll_reason
 from kohort.groups.pod_mutation import PodRefused
 from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
+from kohort.inspection.absent_groups import MOST_ABSENT, GroupWindow
 from kohort.inspection.awaited_groups import AwaitedGroup, awaited_groups
 from kohort.inspection.capacity_forecast import Room, room_for, room_lines
 from kohort.inspection.messages import awaited_words, listed_groups, resize_forecast_lines
@@ -99,6 +103,8 @@ class Forecast(msgspec.Struct, frozen=True, rename="camel"):
     """Whether the nodes have the room; unknown if nodes could not be read."""
     awaited: Sequence[AwaitedGroup] = ()
     """The groups that steps wait for, with what keeps them from being ready."""
+    left_out: int = 0
+    """Wanted groups that do not exist and are in no step, because they are too many."""
 
 
 def forecast(
@@ -120,17 +126,23 @@ def forecast(
     resizes = ResizeSimulation(before, after, asked) if before is not None and in_place else None
     known = revisions.matching(after, before.revisions) if before is not None and changed else None
     kept = before.using.get(known.key, ()) if before is not None and known is not None else ()
-    steps, held = _played(before, after, changed, kept, resizes)
+    window = GroupWindow.over(before.states if before is not None else ())
+    steps, held = _played(before, after, changed, kept, resizes, window)
     changes = _edited(before, after) if before is not None else []
     recreated = tuple(index for step in steps for index in step.recreated)
     resources = resize_forecast(before, after, resizes, asked.not_asked) if before is not None else None
-    now = _standing(before)
+    all_now = _standing(before)
+    now = window.within(len(all_now))
     released_in_place = resources is not None and resources.all_in_place
     release = _release(before, after) if changed and not released_in_place else None
     canary = release.extra_replicas if release is not None else 0
-    extra = max(canary, max([step.replicas for step in steps], default=len(now)) - len(now), 0)
-    played = _with_canary(release, len(now)) if release is not None and canary else steps
-    needed = demand(played, len(now), asked_before.template if asked_before is not None else None, asked_after.template)
+    extra = max([step.replicas for step in steps], default=now) - now
+    more = max(0, window.beyond(after.replicas) - window.beyond(len(all_now)))
+    played: Sequence[ForecastStep] = steps
+    if release is not None and canary:
+        played, more = _with_canary(release, now), max(0, canary - MOST_ABSENT)
+    old_template = asked_before.template if asked_before is not None else None
+    needed = demand(played, now, old_template, asked_after.template, more)
     return Forecast(
         name=after.metadata.name,
         action=_action(old, changed, resources, recreated, steps, changes),
@@ -141,8 +153,8 @@ def forecast(
         held=held,
         pods_recreated=len(recreated) * (old.template.size if old is not None else 0),
         pods_made=len(recreated) * after.template.size,
-        fewest_serving=min([step.serving for step in steps], default=sum(state.ready for state in now)),
-        extra_groups=extra,
+        fewest_serving=min([step.serving for step in steps], default=all_now.ready),
+        extra_groups=max(canary, extra + more, 0),
         extra_pods=needed.pods,
         extra_requests=needed.requests,
         resized=(old.template.size, after.template.size)
@@ -150,8 +162,9 @@ def forecast(
         else None,
         resources=resources,
         release=release,
-        cost=roll_cost(steps, before, after) if release is None else None,
-        room=_room(played, before, asked_after, nodes, pods),
+        cost=roll_cost(steps, before, after, more) if release is None else None,
+        room=_room(played, before, asked_after, nodes, pods, more),
+        left_out=window.beyond(after.replicas),
         awaited=awaited_groups(before, nodes, (index for step in steps for index in step.waits_for)) if before else (),
         **_releasing(before, changed),
     )
@@ -176,7 +189,7 @@ def _edited(before: Snapshot, after: LeaderWorkerSet) -> list[SetChange]:
 def _with_canary(release: ReleaseForecast, standing: int) -> Sequence[ForecastStep]:
     """A canary is like new groups beyond all that there are, more of them at each step of the release."""
     steps, reached = [], 0
-    for count in (*release.replicas, release.extra_replicas):
+    for count in (min(one, MOST_ABSENT) for one in (*release.replicas, release.extra_replicas)):
         steps.append(ForecastStep(0, 0, created=tuple(range(standing + reached, standing + max(count, reached)))))
         reached = max(count, reached)
     return steps
@@ -188,11 +201,12 @@ def _room(
     after: LeaderWorkerSet,
     nodes: Sequence[Node],
     pods: Sequence[Pod],
+    more: int,
 ) -> Room | None:
     if not nodes or not any(step.created or step.recreated for step in played):
         return None
     try:
-        return room_for(played, after, before, nodes, pods)
+        return room_for(played, after, before, nodes, pods, more)
     except PodRefused:
         return None  # no pod of this set can be made at all: that is another matter than room
 
@@ -222,8 +236,8 @@ def _action(
     return "configure" if changes else "nothing"
 
 
-def _standing(before: Snapshot | None) -> Sequence[GroupState]:
-    return before.ordered_states if before is not None else ()
+def _standing(before: Snapshot | None) -> GroupsInOrder:
+    return before.ordered_states if before is not None else GroupsInOrder({}, 0)
 
 
 def _played(
@@ -232,33 +246,37 @@ def _played(
     changed: bool,
     kept: Collection[int],
     resizes: ResizeSimulation | None,
+    window: GroupWindow,
 ) -> tuple[list[ForecastStep], tuple[int, ...]]:
     """The steps of the roll, and the groups that the partition keeps at an old revision. Groups that are resized in
     place are kept from the roll by the partition that their resizes ask for, as the operator does it. `kept` are groups
     that have the wanted revision although the template changes: it returns to theirs."""
     leaders = before.leader_set if before is not None else None
-    current = LeaderSet(leaders.spec.replicas, leaders.partition, after.replicas) if leaders is not None else None
+    wanted = window.within(after.replicas)
+    current = None
+    if leaders is not None:
+        current = LeaderSet(window.within(leaders.spec.replicas), leaders.partition, wanted)
     groups = [
         replace(state, updated=index in kept if changed else state.updated)
-        for index, state in enumerate(_standing(before))
+        for index, state in enumerate(_standing(before).below(window.end))
     ]
     steps: list[ForecastStep] = []
     awaited: tuple[int, ...] = ()
     for _ in range(_LONGEST):
         lowest = max(after.partition, resizes.lowest_partition if resizes is not None else 0)
         view = RollView(
-            after.replicas,
+            wanted,
             lowest,
-            after.surge,
-            after.unavailable,
+            window.within(after.surge),
+            window.within(after.unavailable),
             current,
             GroupsInOrder.of(groups),
             template_changed=changed,
         )
         plan = plan_roll(view)
-        early = _rolled_early(groups, min(after.replicas, plan.partition), lowest)
+        early = _rolled_early(groups, min(wanted, plan.partition), lowest)
         step, groups = _moved(groups, plan.partition, plan.replicas, early, roll_reason(plan))
-        reached = LeaderSet(plan.replicas, plan.partition, after.replicas)
+        reached = LeaderSet(plan.replicas, plan.partition, wanted)
         if resizes is not None:
             resizes.recreate(step.recreated)
         if step.recreated or step.created or step.removed:
@@ -281,7 +299,7 @@ def _played(
             if resizes is not None:
                 resizes.becomes_ready(awaited)
         current, changed = reached, False
-    below = min(after.partition, after.replicas)
+    below = min(after.partition, wanted)
     return steps, tuple(index for index, state in enumerate(groups[:below]) if not state.updated)
 
 
@@ -305,10 +323,11 @@ def _moved(
     count = len(groups)
     reached = [*early, *range(partition, min(count, replicas))]
     recreated = [index for index in reached if not groups[index].updated]
-    during = [ABSENT if index in recreated else state for index, state in enumerate(groups[:replicas])]
+    away = frozenset(recreated)
+    during = [ABSENT if index in away else state for index, state in enumerate(groups[:replicas])]
     made = GroupState(ready=True, updated=True)
     done = [
-        (made if index in recreated else groups[index])
+        (made if index in away else groups[index])
         if index < count
         else replace(made, updated=index >= partition or count == 0)
         for index in range(replicas)
@@ -375,6 +394,9 @@ def forecast_lines(found: Forecast) -> list[str]:
         if found.release is not None and (text := duration(found.release)):
             lines.append(f"  {text[0].upper()}{text[1:]}.")
     lines += [f"  {number}. {_step_line(step)}" for number, step in enumerate(found.steps, 1)]
+    if found.left_out:
+        groups = f"{counted(found.left_out, 'more group')} that {agreeing(found.left_out, 'does', 'do')}"
+        lines.append(f"  Not listed: {groups} not exist yet.")
     if found.cost is not None:
         each, all_of_it = time_span(found.cost.group_start_seconds), time_span(found.cost.duration_seconds)
         lines.append(f"It takes about {all_of_it} (a group starts in {each}).")

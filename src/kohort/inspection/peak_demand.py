@@ -34,16 +34,19 @@ class Demand(msgspec.Struct, frozen=True):
     """Only what grows."""
 
 
-def demand(steps: Sequence[RollStep], standing: int, old: Template | None, new: Template) -> Demand:
-    """`standing` groups of the old template are there now."""
+def demand(steps: Sequence[RollStep], standing: int, old: Template | None, new: Template, more: int = 0) -> Demand:
+    """`standing` groups of the old template are there now; `more` new ones come that are in no step."""
     before = old if old is not None else new
     now, then = group_requests(before, 1), group_requests(new, 1)
     moments = set(_counts(steps, standing))
     pods = max((left * before.size + made * new.size for left, made in moments), default=0) - standing * before.size
+    pods += more * new.size
     growth = {}
     for name in dict.fromkeys((*now, *then)):
         one, other = now.get(name, ZERO), then.get(name, ZERO)
-        growth[name] = max((one * left + other * made for left, made in moments), default=ZERO) - one * standing
+        growth[name] = (
+            max((one * left + other * made for left, made in moments), default=ZERO) - one * standing + other * more
+        )
     return Demand(max(pods, 0), {name: str(amount) for name, amount in growth.items() if amount > ZERO})
 
 

@@ -38,8 +38,11 @@ class RollCost(msgspec.Struct, frozen=True, rename="camel"):
     accelerator_minutes: float
 
 
-def roll_cost(steps: Sequence[RollMove], before: Snapshot | None, after: LeaderWorkerSet) -> RollCost | None:
-    """None if no group starts, or no running group shows how long that takes."""
+def roll_cost(
+    steps: Sequence[RollMove], before: Snapshot | None, after: LeaderWorkerSet, more: int = 0
+) -> RollCost | None:
+    """None if no group starts, or no running group shows how long that takes. `more` groups start that are in no
+    step."""
     started = [len(step.created) + len(step.recreated) for step in steps]
     seconds = expected_start(ready_groups(before)) if before is not None else None
     if seconds is None or not any(started):
@@ -49,7 +52,7 @@ def roll_cost(steps: Sequence[RollMove], before: Snapshot | None, after: LeaderW
         group_start_seconds=round(seconds),
         duration_seconds=round(seconds * sum(one > 0 for one in started)),
         accelerators_per_group=accelerators,
-        accelerator_minutes=round(accelerators * sum(started) * seconds / 60, 1),
+        accelerator_minutes=round(accelerators * (sum(started) + more) * seconds / 60, 1),
     )
 
 

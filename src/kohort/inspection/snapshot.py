@@ -183,7 +183,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
         return with_failed_groups(found, self.group_set, self.leaders)
 
     @property
-    def ordered_states(self) -> Sequence[GroupState]:
+    def ordered_states(self) -> GroupsInOrder:
         leaders = self.leader_set
         return GroupsInOrder(self.states, leaders.spec.replicas if leaders is not None else 0)
 
