@@ -4,22 +4,14 @@ same; pods that are bound without it are checked here."""
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-import msgspec
-
 from kohort.objects import well_known_names
 from kohort.objects.node_pods import NodePod
 from kohort.objects.pods import Pod
+from kohort.rules.pod_admission import Rejection
 
 OS_LABEL: Final = well_known_names.OS
 OS: Final = "linux"
 _ANY: Final = ("", "0.0.0.0", "::")
-
-
-class Rejection(msgspec.Struct, frozen=True):
-    """Why the node does not admit a pod."""
-
-    reason: str
-    message: str
 
 
 NO_EXACT_GROUPS: Final = Rejection(

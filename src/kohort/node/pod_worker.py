@@ -26,7 +26,7 @@ from kohort.kube.errors import Conflict, NotFound
 from kohort.kube.resources import PODS
 from kohort.kube.tasks import cancel_all
 from kohort.node import container_order
-from kohort.node.admission_checks import NO_EXACT_GROUPS, Rejection, needs_exact_groups
+from kohort.node.admission_checks import NO_EXACT_GROUPS, needs_exact_groups
 from kohort.node.container_starter import ERROR_SECONDS, ContainerStarter
 from kohort.node.container_stopper import ContainerStopper
 from kohort.node.devices.interface import Devices
@@ -41,6 +41,7 @@ from kohort.node.runtimes.interface import CannotStart, ContainerKey, Instance, 
 from kohort.node.security_context import forbidden_sysctls
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem
 from kohort.objects.node_pods import NodePod
+from kohort.rules.pod_admission import Rejection
 from kohort.rules.pod_status import FINISHED_PHASES
 from kohort.rules.restart_backoff import RestartBackoff
 

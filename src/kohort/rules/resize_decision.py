@@ -205,7 +205,13 @@ def shortage_for(
     wanted: Mapping[str, Quantity], others: Iterable[Pod], allocatable: Mapping[str, Quantity]
 ) -> ResourceShortage | None:
     """The first resource of which the other pods do not leave enough; None if they leave enough of all."""
-    used = summed(requests(other, SPEC) for other in others)
+    return shortage_in(wanted, summed(requests(other, SPEC) for other in others), allocatable)
+
+
+def shortage_in(
+    wanted: Mapping[str, Quantity], used: Mapping[str, Quantity], allocatable: Mapping[str, Quantity]
+) -> ResourceShortage | None:
+    """The same, where the other pods request `used`."""
     for name, amount in wanted.items():
         if name not in allocatable or not amount:
             continue

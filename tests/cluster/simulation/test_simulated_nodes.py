@@ -375,3 +375,35 @@ async def test_what_was_added_ends_with_the_pod() -> None:
         await added(c)
         await c.until(lambda: status(c)["phase"] == "Succeeded")
         assert list(ephemeral(c)["state"]) == ["terminated"]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "reason"),
+    [({"cpu": "2"}, "OutOfcpu"), ({"memory": "2Gi"}, "OutOfmemory"), ({"pods": "2"}, "OutOfpods")],
+)
+async def test_a_pod_that_names_a_node_without_room_is_rejected_until_another_ends(
+    capacity: dict[str, str], reason: str
+) -> None:
+    async with cluster(capacity=capacity) as c:
+        await c.until(lambda: all(node.get("status", {}).get("allocatable") for node in c.objects(NODES)))
+        for name in ("a", "b"):
+            await started(c, pod(name))
+        await c.client.create(PODS, pod("c"))
+        await c.until(lambda: status(c, "c").get("phase") == "Failed")
+        assert status(c, "c")["reason"] == reason
+        assert status(c, "c")["message"].startswith("Node didn't have enough resource: ")
+        await c.until(lambda: any(each["reason"] == reason for each in c.objects(EVENTS, "default")))
+        assert ready(c, "a") and ready(c, "b")
+        await c.client.delete(PODS, "a", "default", grace_seconds=0)
+        await started(c, pod("d"))
+
+
+async def test_a_new_process_counts_the_pods_that_an_earlier_one_has_admitted() -> None:
+    async with cluster(capacity={"cpu": "2"}) as c:
+        await c.until(lambda: all(node.get("status", {}).get("allocatable") for node in c.objects(NODES)))
+        for name in ("a", "b"):
+            await started(c, pod(name))
+        await c.parts["simulation"].restart()
+        await c.client.create(PODS, pod("c"))
+        await c.until(lambda: status(c, "c").get("phase") == "Failed")
+        assert status(c, "c")["reason"] == "OutOfcpu" and ready(c, "a")

@@ -8,7 +8,6 @@ from tests.node.agent.node_bench import NODE, Bench, container, node
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import CONFIG_MAPS, NODES, PODS
-from kohort.node.admission_checks import Rejection
 from kohort.node.devices.interface import NoDevicePlugins
 from kohort.node.mount_table import unmount_below
 from kohort.node.pressure import Pressure
@@ -16,6 +15,7 @@ from kohort.node.runtimes.interface import CannotStart, Launch
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import canonical
+from kohort.rules.pod_admission import Rejection
 
 
 async def test_a_node_says_what_it_has_and_what_it_cannot(tmp_path: Path) -> None:

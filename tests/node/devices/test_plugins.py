@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from tests.node.devices.fake_plugin import FakePlugin
 
-from kohort.node.admission_checks import Rejection
 from kohort.node.devices import pod_resources, registry
 from kohort.node.devices.allocations import UNEXPECTED, DeviceAllocations
 from kohort.node.devices.container_use import NO_DEVICES, DeviceUse
@@ -24,6 +23,7 @@ from kohort.node.grpc.status import Code, RpcError
 from kohort.node.runtimes.interface import Device, Mount
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
+from kohort.rules.pod_admission import Rejection
 
 GPU = "example.com/gpu"
 PATIENCE = 30.0

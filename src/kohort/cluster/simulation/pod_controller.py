@@ -24,7 +24,9 @@ from kohort.kube.resources import PODS, Key
 from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
+from kohort.resources import SPEC, Amounts, requests
 from kohort.resources.amounts import amounts_of
+from kohort.rules.pod_admission import AdmittedPods, Rejection, room_rejection
 from kohort.rules.pod_status import FINISHED_PHASES, reported_conditions, says_ready, status_patch
 from kohort.rules.resize_conditions import Note
 from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision, Reverted
@@ -71,6 +73,8 @@ class SimulatedPods:
         self._start_latency = start_latency
         self._pods_by_key: dict[Key, SimulatedPod] = {}
         self._addresses = AddressPool()
+        self._admitted: dict[str, AdmittedPods] = {}
+        """By node."""
         self._waiting: dict[str, set[Key]] = {}
         """Pods that ask for something else than they were given, by node."""
         self.enqueue: Callable[[Key], None] = lambda _: None
@@ -93,10 +97,12 @@ class SimulatedPods:
     async def _live(self, key: Key, pod: Pod, node: Node) -> Requeue | None:
         at = SimulatedTime(asyncio.get_running_loop().time(), clock.timestamp())
         behavior = self._behavior(pod, node)
-        simulated = self._simulated_pod(key, pod, behavior, at)
+        simulated = self._simulated_pod(key, pod, node, behavior, at)
         if pod.metadata.deleting:
             simulated.lifecycle.stop(behavior, float(pod.metadata.deletion_grace_period_seconds or 0), at)
         wait = simulated.lifecycle.advance(behavior, pod.spec.restart_policy, at)
+        if simulated.lifecycle.stopped or simulated.lifecycle.phase in FINISHED_PHASES:
+            self._admitted_on(node).drop(pod.metadata.uid)
         simulated.lifecycle.start_ephemeral(pod.spec.ephemeral_containers, at)
         resize_wait = self._resize(key, simulated, pod, node, behavior, at)
         await self._report(key, simulated, pod, node, behavior, at)
@@ -108,18 +114,49 @@ class SimulatedPods:
         waits = [each for each in (wait, resize_wait) if each is not None]
         return Requeue(after=max(min(waits), 0.001)) if waits else None
 
-    def _simulated_pod(self, key: Key, pod: Pod, behavior: SimulatedBehavior, at: SimulatedTime) -> SimulatedPod:
+    def _simulated_pod(
+        self, key: Key, pod: Pod, node: Node, behavior: SimulatedBehavior, at: SimulatedTime
+    ) -> SimulatedPod:
         simulated = self._pods_by_key.get(key)
         if simulated is None:
             known = pod.status.start_time is not None
             lifecycle = PodLifecycle.recover(pod, behavior, at) if known else PodLifecycle.accept(pod, behavior, at)
             resize = Resize.recover(pod) if known else Resize.none(pod)
+            admitted = self._admitted_on(node)
+            if not known and not lifecycle.refused and (rejection := self._out_of_room(pod, node)) is not None:
+                lifecycle.refused = f"{rejection.reason}: {rejection.message}"
+            if not lifecycle.refused:
+                admitted.put(pod.metadata.uid, _allocated_requests(resize, pod))
             simulated = self._pods_by_key[key] = SimulatedPod(
                 lifecycle, resize, pod.spec.node_name, reported_conditions(pod)
             )
             if lifecycle.refused:
                 self._recorder.warning(PODS, pod, *refusal(lifecycle.refused))
         return simulated
+
+    def _out_of_room(self, pod: Pod, node: Node) -> Rejection | None:
+        """Why the node does not take a pod. Pods that are gone or have ended may still be counted, if their turn to be
+        looked at comes later: they are dropped before a pod is rejected."""
+        admitted, wanted, allocatable = (
+            self._admitted_on(node),
+            requests(pod, SPEC),
+            amounts_of(node.status.allocatable),
+        )
+        if room_rejection(wanted, len(admitted), admitted.used, allocatable) is None:
+            return None
+        bound = self._pods.by_index(BY_NODE, node.metadata.name)
+        admitted.keep({each.metadata.uid for each in bound if not each.finished})
+        return room_rejection(wanted, len(admitted), admitted.used, allocatable)
+
+    def _admitted_on(self, node: Node) -> AdmittedPods:
+        """At first those that an earlier process has admitted."""
+        found = self._admitted.get(node.metadata.name)
+        if found is None:
+            found = self._admitted[node.metadata.name] = AdmittedPods()
+            for pod in self._pods.by_index(BY_NODE, node.metadata.name):
+                if pod.status.start_time is not None and not pod.finished:
+                    found.put(pod.metadata.uid, _allocated_requests(Resize.recover(pod), pod))
+        return found
 
     def _behavior(self, pod: Pod, node: Node) -> SimulatedBehavior:
         behavior, problems = readable_behavior(pod.metadata.annotations, node.metadata.annotations, self._start_latency)
@@ -180,6 +217,8 @@ class SimulatedPods:
     ) -> None:
         before = simulated.resize.state
         self._record(pod, simulated.resize.take(decision, pod, self._behavior(pod, node), at))
+        if isinstance(decision, Accepted):
+            self._admitted_on(node).put(pod.metadata.uid, _allocated_requests(simulated.resize, pod))
         if isinstance(decision, Accepted | Reverted):
             self._settled(key, simulated)
         if simulated.resize.state != before:
@@ -190,6 +229,8 @@ class SimulatedPods:
         simulated = self._pods_by_key.pop(gone, None)
         if simulated is not None:
             self._settled(gone, simulated)
+            if (admitted := self._admitted.get(simulated.node)) is not None:
+                admitted.drop(simulated.lifecycle.uid)
             for key in self._waiting.get(simulated.node, ()):
                 self.enqueue(key)
 
@@ -237,6 +278,10 @@ class SimulatedPods:
     def _release(self, key: Key) -> None:
         if key in self._pods_by_key:
             self._addresses.release(self._pods_by_key[key].lifecycle.uid)
+
+
+def _allocated_requests(resize: Resize, pod: Pod) -> Amounts:
+    return requests(resize.allocated.applied_to(pod), SPEC)
 
 
 def _was_marked_unready(pod: Pod, node: Node, status: JsonObject) -> bool:

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from kohort.node.admission_checks import Rejection
 from kohort.node.checkpoint import Checkpoint, WriteObserver, unobserved
 from kohort.node.devices.container_use import DeviceUse, merged
 from kohort.node.devices.device_choice import ContainerNeed, TooFew, choose, needs_of
@@ -22,6 +21,7 @@ from kohort.node.devices.plugin import Plugin
 from kohort.node.devices.registry import PluginRegistry
 from kohort.node.grpc.status import RpcError
 from kohort.objects.pods import Pod
+from kohort.rules.pod_admission import Rejection
 
 UNEXPECTED: Final = "UnexpectedAdmissionError"
 

@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
-from kohort.node.admission_checks import Rejection
 from kohort.node.devices.container_use import NO_DEVICES, DeviceUse
 from kohort.objects.pods import Pod
+from kohort.rules.pod_admission import Rejection
 
 
 class DeviceProblem(Exception):

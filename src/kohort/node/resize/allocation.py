@@ -7,13 +7,14 @@ is killed at any moment finishes it after a restart.
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kohort.node.admission_checks import Rejection, mismatch
+from kohort.node.admission_checks import mismatch
 from kohort.node.checkpoint import Checkpoint, WriteObserver, unobserved
 from kohort.node.resource_views import Actuated
 from kohort.objects.pods import Pod
-from kohort.resources import SPEC, pod_level_set, requests
+from kohort.resources import SPEC, pod_level_set, requests, summed
 from kohort.rules.allocated_resources import Allocated, Desired
-from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision, message_for, shortage_for
+from kohort.rules.pod_admission import Rejection, room_rejection
+from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision
 from kohort.rules.resize_queue import WaitingResize, decide_in_order
 
 NOT_SUPPORTED = "PodLevelResourcesNotSupported"
@@ -54,16 +55,10 @@ class Allocations:
         running = [each for each in others if self._allocated.get(each.metadata.uid) is not None]
         if (rejection := mismatch(seen, running)) is not None:
             return rejection
-        wanted = requests(seen, SPEC)
-        pods = node.allocatable.get("pods")
-        if pods is not None and len(running) + 1 > pods.value:
-            message = (
-                f"Node didn't have enough resource: pods, requested: 1, used: {len(running)}, capacity: {pods.value}"
-            )
-            return Rejection("OutOfpods", message)
-        shortage = shortage_for(wanted, [self.as_allocated(each) for each in running], node.allocatable)
-        if shortage is not None:
-            return Rejection(f"OutOf{shortage.resource}", message_for(shortage))
+        used = summed(requests(self.as_allocated(each), SPEC) for each in running)
+        rejection = room_rejection(requests(seen, SPEC), len(running), used, node.allocatable)
+        if rejection is not None:
+            return rejection
         allocation = known.completed(pod.spec) if known is not None else Allocated.accepting(Desired.of(pod.spec))
         self._allocated.put(pod.metadata.uid, allocation)
         return None

@@ -6,7 +6,6 @@ between, so no two decisions can count the same room twice.
 
 from kohort.kube import clock
 from kohort.kube.log import Log
-from kohort.node.admission_checks import Rejection
 from kohort.node.metrics import NodeMetrics
 from kohort.node.node_state import NodeState
 from kohort.node.pod_record import PodRecord
@@ -15,6 +14,7 @@ from kohort.node.resize.allocation import Allocations
 from kohort.objects.node_pods import NodePod
 from kohort.rules import resize_conditions as conditions
 from kohort.rules.allocated_resources import Desired, agrees
+from kohort.rules.pod_admission import Rejection
 from kohort.rules.resize_decision import Accepted, Infeasible, ResizeDecision, Reverted
 from kohort.rules.resize_queue import Trigger
 

@@ -1,0 +1,66 @@
+"""Whether a node has room for a pod that was bound to it, in the words of Kubernetes.
+
+The scheduler checks the same before it binds a pod. A node checks again, because pods that name their node never meet
+the scheduler, and because two schedulers may have given the same room away.
+
+| the pods that the node has admitted, and this one | result                      |
+|---------------------------------------------------|-----------------------------|
+| are more than the node takes                      | Rejection `OutOfpods`       |
+| request more of a resource than the node has      | Rejection `OutOf<resource>` |
+| otherwise                                         | None: it is admitted        |
+
+A resource that the node does not report is not checked: devices are, by their plugins.
+"""
+
+from collections.abc import Collection
+
+import msgspec
+
+from kohort.objects.quantity import ZERO, Quantity
+from kohort.resources import Amounts
+from kohort.rules.resize_decision import message_for, shortage_in
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """Why a node does not admit a pod."""
+
+    reason: str
+    message: str
+
+
+def room_rejection(wanted: Amounts, pods: int, used: Amounts, allocatable: Amounts) -> Rejection | None:
+    """`pods` are admitted, and request `used` together."""
+    most = allocatable.get("pods")
+    if most is not None and pods + 1 > most.value:
+        message = f"Node didn't have enough resource: pods, requested: 1, used: {pods}, capacity: {most.value}"
+        return Rejection("OutOfpods", message)
+    shortage = shortage_in(wanted, used, allocatable)
+    return Rejection(f"OutOf{shortage.resource}", message_for(shortage)) if shortage is not None else None
+
+
+class AdmittedPods:
+    """What the admitted pods of a node request, by UID, with a sum that is kept up to date."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, Amounts] = {}
+        self.used: dict[str, Quantity] = {}
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def put(self, uid: str, requests: Amounts) -> None:
+        """A pod that is admitted, or whose resize is accepted."""
+        self.drop(uid)
+        self._requests[uid] = requests
+        for name, amount in requests.items():
+            self.used[name] = self.used.get(name, ZERO) + amount
+
+    def drop(self, uid: str) -> None:
+        """A pod that has ended, if it was admitted."""
+        for name, amount in self._requests.pop(uid, {}).items():
+            self.used[name] = self.used[name] - amount
+
+    def keep(self, uids: Collection[str]) -> None:
+        """Drop all pods but these."""
+        for uid in [each for each in self._requests if each not in uids]:
+            self.drop(uid)
