@@ -1,5 +1,8 @@
 """The how-to page about containers, followed with a real container runtime, through `kohort up` and kubectl."""
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,3 +25,17 @@ def test_the_page_about_containers(runtime: RuntimeUnderTest, tmp_path: Path) ->
     assert f"containers run in {runtime.name} " in done.stderr
     for words in ("started\n", "/bin/busybox\n", "stopped (pid"):
         assert words in done.stdout
+
+
+def test_containerd_accepts_the_configuration_on_the_page(tmp_path: Path) -> None:
+    if shutil.which("containerd") is None:
+        pytest.skip("there is no containerd")
+    page = (ROOT / "docs" / "how-to" / "containers.md").read_text()
+    (configuration,) = re.findall(r"^```\n(version = 2\n.*?)^```", page, re.DOTALL | re.MULTILINE)
+    file = tmp_path / "config.toml"
+    file.write_text(configuration)
+    words = ["containerd", "--config", str(file), "config", "dump"]
+    read = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    for line in configuration.splitlines():
+        if "=" in line and not line.startswith("version"):
+            assert line.strip() in read

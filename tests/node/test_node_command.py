@@ -60,10 +60,10 @@ def test_a_name_that_no_node_can_have_is_refused_at_once(name: str, rule: str, t
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--runtime", "process", "--runtime-endpoint", "unix:///x"], "--runtime-endpoint: only for container runtimes"),
+        (["--runtime", "process", "--runtime-endpoint", "unix:///x"], "--runtime-endpoint: only for container"),
         (["--runtime", "process", "--share-runtime"], "--share-runtime: only for container runtimes"),
         (["--registry-credentials", "none"], "--registry-credentials: cannot read none: No such file"),
-        (["--registry-credentials", "broken"], "--registry-credentials: broken is not a file as docker login writes it"),
+        (["--registry-credentials", "broken"], "--registry-credentials: broken is not a file as docker login"),
     ],
 )
 def test_options_of_container_runtimes_that_cannot_be_used_are_refused(

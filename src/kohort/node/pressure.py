@@ -135,7 +135,7 @@ def requested_memory(pod: Pod) -> int:
 
 
 def written_bytes(directory: Path) -> int:
-    """What lies below a directory, on the same file system: what is mounted there is in memory, or counted elsewhere."""
+    """What lies below a directory on its own file system: what is mounted there is in memory, or counted elsewhere."""
     total, device = 0, _device(directory)
     for place, directories, files in os.walk(directory):
         directories[:] = [each for each in directories if _device(os.path.join(place, each)) == device]

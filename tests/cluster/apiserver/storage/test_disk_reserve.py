@@ -22,7 +22,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "disk"
     place.mkdir()
     size = f"size={LEAST_FREE + (24 << 20)}"
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)], capture_output=True, check=False)
+    words = ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)]
+    mounted = subprocess.run(words, capture_output=True, check=False)
     if mounted.returncode != 0:
         pytest.skip("nothing may be mounted here")
     try:

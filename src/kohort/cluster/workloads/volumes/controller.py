@@ -250,8 +250,8 @@ def claim_reference(claim: PersistentVolumeClaim) -> JsonObject:
 def build_volume(
     claim: PersistentVolumeClaim, node: str, directory: Path, storage_class: StorageClass | None
 ) -> JsonObject:
-    """A directory of this machine as a volume. The node agent creates it at the first mount. It is a local volume, which
-    follows the `fsGroup` of pods, if its node is known; local volumes must name one."""
+    """A directory of this machine as a volume, which the node agent creates at the first mount. It is a local volume,
+    which follows the `fsGroup` of pods, if its node is known; local volumes must name one."""
     name = f"pvc-{claim.metadata.uid}"
     spec: JsonObject = {
         "capacity": {"storage": claim.spec.resources.requests.get("storage", "0")},
