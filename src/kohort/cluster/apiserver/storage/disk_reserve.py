@@ -45,9 +45,7 @@ class DiskReserve:
             self._path.unlink()
             size = os.fstat(descriptor).st_size
             # Where this is not possible, the room is free for all, and the next write may well get it.
-            _libc.fallocate(
-                descriptor, _KEEP_SIZE, ctypes.c_long(size), ctypes.c_long(RESERVE_BYTES - (64 << 10))
-            )
+            _libc.fallocate(descriptor, _KEEP_SIZE, ctypes.c_long(size), ctypes.c_long(RESERVE_BYTES - (64 << 10)))
         except OSError:
             return False
         finally:
