@@ -1,7 +1,7 @@
 """Inference engines may recover by themselves when a worker fails: annotation `kohort.dev/engine-recovery-seconds`.
 
-While the leader stays ready, a group is not restarted for a container of a worker that ended. It gets that many seconds,
-from the moment at which the failure is first seen; when they are over, the pod is ready again or not:
+While the leader stays ready, a group is not restarted for a container of a worker that ended. It gets that many
+seconds, from the moment at which the failure is first seen; when they are over, the pod is ready again or not:
 
 | the leader | the time | the pod | decision |
 |---|---|---|---|
@@ -11,8 +11,8 @@ from the moment at which the failure is first seen; when they are over, the pod 
 | is ready | is over | is not ready | restart the group |
 | is not ready | | | restart the group |
 
-The failure is seen when the container ends, not when it has restarted: kubelets wait up to 5 minutes before they restart
-a container that ended several times.
+The failure is seen when the container ends, not when it has restarted: kubelets wait up to 5 minutes before they
+restart a container that ended several times.
 """
 
 from collections.abc import Mapping

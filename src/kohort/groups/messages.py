@@ -183,7 +183,8 @@ def engine_recovered(pod: str) -> str:
 
 
 def engine_recovers(why_not_ready: str, until: str) -> str:
-    return f"is {why_not_ready}; its leader is ready, and its engine has until {until} to recover before the group restarts"
+    recovery = f"its leader is ready, and its engine has until {until} to recover before the group restarts"
+    return f"is {why_not_ready}; {recovery}"
 
 
 def created_workers(leader: str) -> str:

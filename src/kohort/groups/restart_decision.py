@@ -165,8 +165,8 @@ def decide_restart(pod: PodFacts, group: GroupFacts) -> RestartDecision:
 
 
 def _has_failed(pod: PodFacts) -> bool:
-    """A container that is down restarts at once or after a back-off, and counts then. Only the time that an engine has to
-    recover begins before, and has begun already if it is noted."""
+    """A container that is down restarts at once or after a back-off, and counts then. Only the time that an engine has
+    to recover begins before, and has begun already if it is noted."""
     if pod.restarted:
         return True
     return pod.recovery is not None and not pod.leader and (pod.down or pod.recovery.left is not None)
