@@ -127,12 +127,23 @@ GUARANTEED = {"cpu": "2", "memory": "1Gi"}
             RecreateReason.QOS_CHANGED,
         ),
         (template(), template(requests={"cpu": "1"}), RecreateReason.QOS_CHANGED),
+        (
+            template(requests=GUARANTEED, limits=GUARANTEED),
+            template(requests=GUARANTEED, limits=GUARANTEED, pod={"requests": GUARANTEED}),
+            RecreateReason.QOS_CHANGED,
+        ),
     ],
 )
 def test_pods_must_be_made_anew(before: JsonObject, after: JsonObject, reason: RecreateReason) -> None:
     found = classify_template_edit(before, after)
     assert isinstance(found, RecreateEdit)
     assert found.reason is reason
+
+
+def test_a_running_pod_gets_amounts_as_a_whole_that_keep_its_class() -> None:
+    before = template(requests=GUARANTEED, limits=GUARANTEED)
+    after = template(requests=GUARANTEED, limits=GUARANTEED, pod={"requests": GUARANTEED, "limits": GUARANTEED})
+    assert isinstance(classify_template_edit(before, after), InPlaceEdit)
 
 
 def test_amounts_are_compared_by_value() -> None:
@@ -213,8 +224,10 @@ def test_the_class_is_that_of_the_pod_as_the_api_server_stores_it(before: JsonOb
     classes = [qos_class(msgspec.convert(one.template.worker["spec"], PodSpec)) for one in stored]
     if isinstance(found, InPlaceEdit):
         assert classes[0] == classes[1]
-    elif found.reason is RecreateReason.QOS_CHANGED:
+    elif found.reason is RecreateReason.QOS_CHANGED and classes[0] != classes[1]:
         assert list(found.qos_classes or ()) == classes
+    elif found.reason is RecreateReason.QOS_CHANGED:
+        assert classes == ["Guaranteed", "Guaranteed"], "of new pods; running ones get no limits filled in"
 
 
 # Revisions: the template and the network

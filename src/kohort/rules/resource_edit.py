@@ -26,6 +26,7 @@ from kohort.objects.pods import Pod, PodSpec
 from kohort.objects.quantity import Quantity
 from kohort.resources import (
     CPU,
+    GUARANTEED,
     MEMORY,
     QosClass,
     aggregate,
@@ -203,14 +204,23 @@ def _obstacle(role: Role, before: JsonObject, after: JsonObject) -> RecreateEdit
     removed = next((field for field in stated_amounts(before) if field not in kept), None)
     if removed is not None:
         return RecreateEdit(RecreateReason.AMOUNT_REMOVED, role, removed)
-    classes = _qos_class(before), _qos_class(after)
+    was = _qos_class(before)
+    filled_in = was != GUARANTEED or _states_pod_level(before) or not _states_pod_level(after)
+    classes = was, _qos_class(after, limits_filled_in=filled_in)
     if classes[0] != classes[1]:
         return RecreateEdit(RecreateReason.QOS_CHANGED, role, qos_classes=classes)
     return None
 
 
-def _qos_class(spec: JsonObject) -> QosClass:
-    """The class of the pods that this spec makes, with amounts filled in as the API server does it."""
+def _states_pod_level(spec: JsonObject) -> bool:
+    return any(field.container == POD for field in stated_amounts(spec))
+
+
+def _qos_class(spec: JsonObject, *, limits_filled_in: bool = True) -> QosClass:
+    """The class of the pods that this spec makes, with amounts filled in as the API server does it.
+
+    For a running pod of class Guaranteed that gets amounts as a whole for the first time, the API server fills in no
+    limits of the pod: what is written there must be of that class by itself."""
     completed = copy.deepcopy({key: spec[key] for key in ("containers", "initContainers", "resources") if key in spec})
     holders = (*(completed.get("containers") or ()), *(completed.get("initContainers") or ()))
     for holder in (*holders, completed):
@@ -222,10 +232,10 @@ def _qos_class(spec: JsonObject) -> QosClass:
         resources = holder.get("resources") or {}
         if resources.get("limits"):
             resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
-    return qos_class(_with_pod_level_defaults(msgspec.convert(completed, PodSpec)))
+    return qos_class(_with_pod_level_defaults(msgspec.convert(completed, PodSpec), limits_filled_in=limits_filled_in))
 
 
-def _with_pod_level_defaults(spec: PodSpec) -> PodSpec:
+def _with_pod_level_defaults(spec: PodSpec, *, limits_filled_in: bool) -> PodSpec:
     """A pod that states amounts for itself as a whole requests what its containers request together, else its limit;
     and it is limited to what they are limited to together, if every one of them is."""
     block = spec.resources
@@ -233,7 +243,8 @@ def _with_pod_level_defaults(spec: PodSpec) -> PodSpec:
         return spec
     together = written_of(aggregate(spec, requests_of)), written_of(aggregate(spec, limits_of))
     requests = {**block.limits, **together[0], **block.requests}
-    limited = [name for name in requests if all(name in one.resources.limits for one in spec.all_containers)]
+    possible = requests if limits_filled_in else ()
+    limited = [name for name in possible if all(name in one.resources.limits for one in spec.all_containers)]
     limits = {name: str(max(Quantity.parse(requests[name]), Quantity.parse(together[1][name]))) for name in limited}
     completed = msgspec.structs.replace(block, requests=requests, limits={**limits, **block.limits})
     return msgspec.structs.replace(spec, resources=completed)
