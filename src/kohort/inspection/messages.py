@@ -222,6 +222,8 @@ def stopped_words(record: ResizeRecord, deadline: float) -> str:
     match record.reason:
         case RevertReason.DEADLINE_EXCEEDED:
             why = f"it was not resized within {deadline:g} s"
+        case RevertReason.NODE_NOT_REPORTING:
+            why = f"a node did not report within {deadline:g} s"
         case RevertReason.NOT_SUPPORTED:
             why = "the cluster cannot resize pods in place"
         case RevertReason.WOULD_RESTART:
@@ -241,6 +243,8 @@ def stopped_advice_words(reason: RevertReason | None) -> str:
     match reason:
         case RevertReason.DEADLINE_EXCEEDED:
             return "make room on the node"
+        case RevertReason.NODE_NOT_REPORTING:
+            return "bring the node back (kubectl get nodes)"
         case RevertReason.INFEASIBLE | RevertReason.REFUSED:
             return "ask for less"
         case RevertReason.NOT_ADMITTED:

@@ -88,7 +88,9 @@ def _stopped(snapshot: Snapshot) -> Iterator[Cause]:
             offers = [("recreate groups instead", recreate), _back(snapshot)]
         elif record.reason is RevertReason.NOT_ADMITTED:
             offers = [again, _back(snapshot)]
-        elif record.reason is RevertReason.DEADLINE_EXCEEDED and deadline < LONGEST_DEADLINE:
+        elif record.reason in (RevertReason.DEADLINE_EXCEEDED, RevertReason.NODE_NOT_REPORTING) and (
+            deadline < LONGEST_DEADLINE
+        ):
             offers = [more_time, again, ("recreate groups that cannot follow", recreate), _back(snapshot)]
         else:
             offers = [again, ("recreate groups that cannot follow", recreate), _back(snapshot)]

@@ -12,6 +12,7 @@ from tests.groups.resize.test_group_resizes import (
     create,
     edit,
     order,
+    pods,
     resizable,
     resized,
     status,
@@ -19,6 +20,7 @@ from tests.groups.resize.test_group_resizes import (
     without_resize,
 )
 
+from kohort.groups.resize.record import RevertReason, read_record
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES
 from kohort.objects.json_types import Json
 from kohort.testing import Cluster
@@ -161,3 +163,17 @@ async def test_a_group_that_waits_to_be_recreated_stays_if_the_policy_forbids_th
         await cluster.settle()
         assert {name for name, uid in uids(cluster).items() if before[name] == uid} == {"llm-0", "llm-0-1"}
         assert reason(cluster) == "Infeasible"
+
+
+async def test_a_node_that_is_lost_during_a_resize_is_named() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable("InPlaceOnly", deadline=60).size(2))
+        node = pods(cluster)["llm-0"]["spec"]["nodeName"]
+        lost = {"metadata": {"annotations": {"simulation.kohort.dev/lost": "true"}}}
+        await cluster.client.patch(NODES, node, "", lost)
+        await edit(cluster)
+        await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "DeadlineExceeded")
+        message = condition(cluster, "ResizeInProgress")["message"]
+        assert message == f"group 0: llm-0 on node {node}: the node does not report, and has not looked at the resize"
+        record = read_record(pods(cluster)["llm-0"]["metadata"]["annotations"])
+        assert record is not None and record.reason is RevertReason.NODE_NOT_REPORTING

@@ -38,7 +38,7 @@ or when nothing stands in its way any more:
 
 | recorded | the set now | action |
 |---|---|---|
-| Reverted, DEADLINE_EXCEEDED | gives more time than it had | `MarkGroup(None)`: it is tried again |
+| Reverted, DEADLINE_EXCEEDED or NODE_NOT_REPORTING | gives more time | `MarkGroup(None)`: it is tried again |
 | Reverted, by any reason but CONFLICT and NOT_ADMITTED | InPlaceOrRecreate | `MarkGroup(RECREATE)` |
 | Recreate | InPlaceOnly, and the group has nodes and has not failed | `MarkGroup(None)`: it must not be recreated |
 | Reverted | Recreate | none: the roll may reach the group |
@@ -185,9 +185,9 @@ Action = CheckGroup | ResizePods | RevertPods | AdoptGroup | MarkGroup
 # What is reported
 
 _REPORT_SECONDS: Final = 15.0
+"""How often the status says anew for how long a pod has been waited for."""
 NAMED_GROUPS: Final = 5
 """How many groups a message names."""
-"""How often the status says anew for how long a pod has been waited for."""
 State = Literal["", "Preflight", "Resizing", "Adopting", "Reverting", "Stopped"]
 
 
@@ -340,8 +340,7 @@ def _reconsider(view: SetView, group: GroupView, record: ResizeRecord) -> list[A
         return []
     if record.reason is RevertReason.CONFLICT and not _conflicts([group]):
         return [MarkGroup(group.index, None)]
-    late = record.reason is RevertReason.DEADLINE_EXCEEDED
-    if late and 0 < record.deadline < view.deadline_seconds:
+    if record.reason in _LATE and 0 < record.deadline < view.deadline_seconds:
         return [MarkGroup(group.index, None)]
     if phase_after_failure(view.policy, record.reason) is Phase.RECREATE:
         return [MarkGroup(group.index, msgspec.structs.replace(record, phase=Phase.RECREATE))]
@@ -386,10 +385,22 @@ def _reason_to_revert(view: SetView, group: GroupView, record: ResizeRecord) -> 
         return None
     for pod in group.pods:
         if pod.forward.progress is not ResizeStage.COMPLETE:
-            message = pod.forward.message or pod.forward.progress.value
-            late = because(RevertReason.DEADLINE_EXCEEDED, f"{_on_its_node(pod)}: {message}")
+            silent = pod.forward.progress is ResizeStage.UNOBSERVED
+            reason = RevertReason.NODE_NOT_REPORTING if silent else RevertReason.DEADLINE_EXCEEDED
+            message = pod.forward.message or _LATE_WORDS.get(pod.forward.progress, "")
+            late = because(reason, f"{_on_its_node(pod)}: {message}")
             return msgspec.structs.replace(late, deadline=view.deadline_seconds)
     return None
+
+
+_LATE_WORDS: Final = {
+    ResizeStage.GONE: "the pod has ended or is being deleted",
+    ResizeStage.NOT_SENT: "the pod does not have the new resources yet",
+    ResizeStage.UNOBSERVED: "the node does not report, and has not looked at the resize",
+    ResizeStage.ACTUATING: "the node has not finished the resize",
+    ResizeStage.UNCONFIRMED: "the node has not confirmed the resize",
+}
+"""For pods about which their node says nothing."""
 
 
 def _on_its_node(pod: PodView) -> str:
@@ -414,6 +425,7 @@ def _end_of_revert(view: SetView, record: ResizeRecord) -> float:
     return record.since + 2 * view.deadline_seconds
 
 
+_LATE: Final = (RevertReason.DEADLINE_EXCEEDED, RevertReason.NODE_NOT_REPORTING)
 _BACK: Final = (ResizeStage.COMPLETE, ResizeStage.CONFLICT, ResizeStage.GONE)
 _MAY_BEGIN_AGAIN: Final = (RevertReason.SUPERSEDED, RevertReason.QUOTA_EXCEEDED)
 """Its preflight says when."""

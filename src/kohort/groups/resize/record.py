@@ -32,6 +32,8 @@ class Phase(StrEnum):
 class RevertReason(StrEnum):
     INFEASIBLE = "Infeasible"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
+    NODE_NOT_REPORTING = "NodeNotReporting"
+    """Until the deadline, the node of a pod did not even look at the resize."""
     NOT_SUPPORTED = "NotSupported"
     WOULD_RESTART = "WouldRestart"
     REFUSED = "Refused"
@@ -51,7 +53,7 @@ class ResizeRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
     """Which pod, and what its node said."""
     deadline: float = 0.0
-    """The seconds that were too few, if the deadline is the reason."""
+    """The seconds that were too few, if the deadline was over."""
 
     @property
     def under_way(self) -> bool:

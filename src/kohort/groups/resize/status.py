@@ -32,6 +32,7 @@ COMPLETED: Final = "Completed"
 _FINAL_REASONS: Final = {
     RevertReason.INFEASIBLE: "Infeasible",
     RevertReason.DEADLINE_EXCEEDED: "DeadlineExceeded",
+    RevertReason.NODE_NOT_REPORTING: "DeadlineExceeded",
     RevertReason.NOT_SUPPORTED: "NotSupported",
     RevertReason.WOULD_RESTART: "NotSupported",
     RevertReason.REFUSED: "Infeasible",
