@@ -169,6 +169,19 @@ async def test_a_stopped_resize_is_tried_again(story: Begin) -> None:
         assert (set(cpus(user).values()), user.uids()) == ({"2"}, before)
 
 
+async def test_a_retry_of_a_resize_that_waits_for_a_change_by_hand_says_what_to_do(story: Begin) -> None:
+    async with story() as user:
+        await user.create(subject(ONLY))
+        await by_hand(user, "llm-1-1")
+        _, code = await resize(user)
+        assert code == NOT_YET
+        _, code = await user.run(edit.retry, "llm")
+        assert code == REFUSED
+        assert "the resize of group 1 of llm goes on by itself when the pods have the resources" in user.complaint
+        assert "llm-1-1: containers[main].resources.requests.cpu differs from the template" in user.complaint
+        assert "kohort restart llm -n default --group 1" in user.complaint
+
+
 async def test_another_policy_lets_a_stopped_resize_go_on(story: Begin) -> None:
     async with story() as user:
         await user.create(subject(ONLY))
@@ -495,6 +508,17 @@ async def test_groups_are_not_recreated_against_the_policy(story: Begin) -> None
         _, code = await resize(user, recreate=True)
         assert code == 0, user.complaint
         assert set(user.uids().values()).isdisjoint(before.values())
+
+
+async def test_amounts_of_the_pod_that_would_change_its_class_are_refused_before_the_edit(story: Begin) -> None:
+    amounts = {"cpu": "1", "memory": "64Mi"}
+    path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+    async with story() as user:
+        await user.create(subject(ONLY, replicas=1).but(path, {"requests": amounts, "limits": amounts}))
+        before = user.live()["metadata"]["generation"]
+        _, code = await resize(user, request=AmountRequest({"memory": "1Gi"}, whole_pod=True))
+        assert (code, user.live()["metadata"]["generation"]) == (REFUSED, before), user.complaint
+        assert "the quality of service class of leaders would change from Guaranteed to Burstable" in user.complaint
 
 
 async def test_plan_of_a_leader_that_makes_room_for_its_worker(story: Begin) -> None:

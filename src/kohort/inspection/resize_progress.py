@@ -15,6 +15,7 @@ import msgspec
 
 from kohort.groups.resize.record import Phase, ResizeRecord, read_record
 from kohort.groups.resize.status import CONFLICT, IN_PROGRESS, STOPPED_REASONS
+from kohort.inspection.pod_resources import drift_of_group
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
@@ -82,6 +83,18 @@ def current_condition(snapshot: Snapshot, type: str) -> JsonObject | None:
 def has_conflict(snapshot: Snapshot) -> bool:
     condition = current_condition(snapshot, CONFLICT)
     return condition is not None and condition["status"] == "True"
+
+
+def groups_with_conflicts(snapshot: Snapshot) -> list[int]:
+    """Groups that are still to be resized, and wait because the resources of their pods were changed on the pods."""
+    if not has_conflict(snapshot):
+        return []
+    behind = [
+        index
+        for index, leader in snapshot.leaders.items()
+        if leader.metadata.labels.get(group_labels.REVISION) != snapshot.update_key
+    ]
+    return [index for index in sorted(behind, reverse=True) if drift_of_group(snapshot, index)]
 
 
 def records(snapshot: Snapshot) -> dict[int, ResizeRecord]:

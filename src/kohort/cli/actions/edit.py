@@ -1,6 +1,7 @@
 """`undo`, `pause`, `resume`, `approve`, `retry`, `abort`, `restart`."""
 
 import contextlib
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -10,11 +11,12 @@ from kohort.cli.actions.output_formats import show
 from kohort.cli.actions.snapshot_reader import WORKLOADS
 from kohort.cli.connection import Refusal
 from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.resize.status import CONFLICT
 from kohort.inspection import allowed_commands, history, roll_pause
 from kohort.inspection.advice import Verb
 from kohort.inspection.messages import listed_groups
 from kohort.inspection.release_subject import Subject, command, title
-from kohort.inspection.resize_progress import stopped_groups
+from kohort.inspection.resize_progress import current_condition, groups_with_conflicts, stopped_groups
 from kohort.inspection.served_revisions import Version
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import DEPLOYMENT, PlainWorkload
@@ -177,6 +179,7 @@ async def retry(client: Client, namespace: str, name: str) -> int:
     |---|---|
     | is being released, and the release is rolling | its current step is begun again |
     | is a set that stopped at groups whose resources could not change in place | these groups are tried again |
+    | is a set that waits because the resources of pods were changed on the pods | refused: it goes on by itself |
     | is at rest, and the newest other version was made after the present one and runs nowhere | that version again |
     | is a Deployment, and its last release was rolled back | the template that the record of the release has |
     """
@@ -186,6 +189,8 @@ async def retry(client: Client, namespace: str, name: str) -> int:
         text = listed_groups(sorted(stopped, reverse=True))
         show([f"the resize of {text} of {name} is tried again{next_command_text(found, dry_run=False)}"])
         return 0
+    if isinstance(found, Snapshot) and (conflicts := groups_with_conflicts(found)):
+        raise Refusal(_conflict_text(found, conflicts))
     rollout = found.rollout
     if rollout is not None and found.releasing:
         index = rollout.status.current_step_index
@@ -205,6 +210,15 @@ async def retry(client: Client, namespace: str, name: str) -> int:
     await return_to(client, found, others[-1])
     show([f"{name} gets {history.renewed(found, others[-1])}{next_command_text(found, dry_run=False)}"])
     return 0
+
+
+def _conflict_text(found: Snapshot, groups: Sequence[int]) -> str:
+    condition = current_condition(found, CONFLICT) or {"message": ""}
+    restarts = ", ".join(command(found, Verb.RESTART, "--group", str(index)).text for index in groups)
+    return (
+        f"the resize of {listed_groups(groups)} of {found.name} goes on by itself when the pods have the resources "
+        f"of a template again ({condition['message']}); to recreate from the template: {restarts}"
+    )
 
 
 async def _given_up_record(client: Client, found: Subject) -> JsonObject | None:
