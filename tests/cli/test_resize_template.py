@@ -510,6 +510,18 @@ async def test_groups_are_not_recreated_against_the_policy(story: Begin) -> None
         assert set(user.uids().values()).isdisjoint(before.values())
 
 
+async def test_a_held_group_does_not_keep_the_others_from_their_resize(story: Begin) -> None:
+    async with story() as user:
+        await user.create(subject(ONLY).but("spec.leaderWorkerTemplate.restartBudget", {"maxRestarts": 0}))
+        before = user.uids()
+        await order(user, "llm-1-1", crash="1")
+        await user.cluster.until(lambda: user.live()["status"]["readyReplicas"] == 2)
+        _, code = await resize(user)
+        assert (code, set(cpus(user).values())) == (0, {"2"}), user.complaint
+        after = user.uids()
+        assert {name for name in after if after[name] != before[name]} == {"llm-1", "llm-1-1"}
+
+
 async def test_amounts_of_the_pod_that_would_change_its_class_are_refused_before_the_edit(story: Begin) -> None:
     amounts = {"cpu": "1", "memory": "64Mi"}
     path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"

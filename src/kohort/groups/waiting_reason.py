@@ -29,6 +29,7 @@ import msgspec
 
 from kohort.groups import messages
 from kohort.groups.caches import BY_GROUP, GroupCache, by_group
+from kohort.groups.engine_recovery import recovery_seconds
 from kohort.groups.group_problems import GroupProblems
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.missed_webhook import missed_webhook
@@ -100,7 +101,7 @@ class ObstacleTracker:
         failing = self._failing_group(key, group_set.replicas)
         if failing is not None:
             return failing, 0.0
-        found = self._first_obstacle(key, group_set, newest, states)
+        found = self._recovering_group(key, group_set) or self._first_obstacle(key, group_set, newest, states)
         if found is None:
             self.forget(key)
             return None, 0.0
@@ -120,6 +121,16 @@ class ObstacleTracker:
             if index < wanted:
                 text = messages.recreation_delayed(index, delayed)
                 return Obstacle(WaitingReason.GROUP_FAILING, text, index, leader_name(key.name, index))
+        return None
+
+    def _recovering_group(self, key: Key, group_set: LeaderWorkerSet) -> Obstacle | None:
+        if not recovery_seconds(group_set.metadata.annotations):
+            return None
+        for index, _ in sorted(self._cache.leaders(key).items()):
+            for pod in self._members(key, index):
+                found = _pod_obstacle(index, pod) if group_labels.RECOVERY_UNTIL in pod.metadata.annotations else None
+                if found is not None and found.reason is WaitingReason.ENGINE_RECOVERING:
+                    return found
         return None
 
     def _first_obstacle(
