@@ -983,19 +983,19 @@ def nested_protobuf(depth: int) -> bytes:
     """A schema whose `not` is a schema, and so on."""
     schema = b""
     for _ in range(depth):
-        schema = message(29, schema)
+        schema = message(28, schema)
     version = message(1, b"v1") + message(4, message(1, schema))
     raw = message(1, message(1, b"x")) + message(2, message(7, version))
     meta = message(1, b"apiextensions.k8s.io/v1") + message(2, b"CustomResourceDefinition")
     return b"k8s\x00" + message(1, meta) + message(2, raw)
 
 
-def doubling(depth: int) -> list[Json]:
+def doubling(depth: int, field: str = "/zz") -> list[Json]:
     """Operations that copy an object into itself until it is as deep as wanted."""
-    operations: list[Json] = [{"op": "add", "path": "/zz", "value": {"a": {}}}]
-    reached, path = 1, "/zz/a"
+    operations: list[Json] = [{"op": "add", "path": field, "value": {"a": {}}}]
+    reached, path = 1, f"{field}/a"
     while reached < min(depth, 5000):
-        operations.append({"op": "copy", "from": "/zz", "path": f"{path}/a"})
+        operations.append({"op": "copy", "from": field, "path": f"{path}/a"})
         path += "/a" * (reached + 1)
         reached = 2 * reached + 1
     return operations

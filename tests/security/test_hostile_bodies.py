@@ -140,6 +140,62 @@ async def test_depth_is_answered_and_never_a_crash(server: ApiServer, attack: At
     assert (await answered(server, Request("GET", f"{CONFIG_MAPS}/victim"))).status == 200
 
 
+FIRST_TOO_DEEP = {
+    "json: lists": 200,
+    "json: objects": 199,
+    "json: duplicate keys": 199,
+    "json: not closed": 200,
+    "json: broken inside": 200,
+    "json: the body itself": 201,
+    "json: managed fields": 196,
+    "custom: open field": 199,
+    "custom: apply": 199,
+    "yaml: flow lists": 200,
+    "yaml: flow lists not closed": 200,
+    "yaml: flow maps": 201,
+    "yaml: block lists": 200,
+    "yaml: block maps": 201,
+    "yaml: anchors in anchors": 200,
+    "yaml: apply": 200,
+    "protobuf: schemas": 195,
+    "merge patch": 200,
+    "strategic": 200,
+    "json patch: value": 198,
+    "delete options": 200,
+    "definition: items": 193,
+    "expression: brackets": 120,
+    "expression: lists": 121,
+    "expression: maps": 120,
+    "expression: selections": 299,
+    "expression: method calls": 299,
+}
+"""The least n that is refused: 200 levels in documents less what each attack puts around, 120 in the grammar of
+expressions and 300 in their trees. Numbers and not the limits by name, so that a limit that is lifted is noticed."""
+TOO_DEEP = {"yaml": b"yaml: exceeded max depth of 200", "expression": b"expression recursion limit exceeded"}
+
+
+@pytest.mark.parametrize("name", FIRST_TOO_DEEP)
+async def test_every_decoder_ends_at_its_limit_of_depth(server: ApiServer, name: str) -> None:
+    (attack,) = (one for one in NESTED if one.name == name)
+    least, words = FIRST_TOO_DEEP[name], TOO_DEEP.get(name.partition(":")[0], b"exceeded max depth")
+    for depth, refused in ((least - 1, False), (least, True)):
+        answer = await answered(server, attack.build(depth))
+        assert isinstance(answer.body, bytes)
+        assert (words in answer.body) is refused, (depth, answer.body[-300:])
+
+
+async def test_a_patch_cannot_make_an_object_deeper_than_a_body_may_be(server: ApiServer) -> None:
+    created = await answered(server, post(WIDGETS, hostile_bodies.widget(open={}), dry_run=False))
+    assert created.status == 201
+    for depth, status in ((127, 200), (255, 422)):
+        copies = hostile_bodies.doubling(depth, "/open")
+        patch = hostile_bodies.request("PATCH", f"{WIDGETS}/x", copies, hostile_bodies.JSON_PATCH)
+        answer = await answered(server, patch)
+        assert isinstance(answer.body, bytes)
+        assert answer.status == status, answer.body
+        assert (b"exceeded max depth" in answer.body) is (status == 422)
+
+
 async def test_a_body_beyond_the_number_of_values_is_refused(server: ApiServer) -> None:
     body = b'{"metadata":{"name":"x"},"zz":[' + b"0," * document_limits.MAX_VALUES + b"0]}"
     answer = await answered(server, post(CONFIG_MAPS, body))
