@@ -36,8 +36,15 @@ def member(
         built.but("metadata.uid", f"uid-{name}").but("metadata.annotations", {group_labels.SIZE: str(size)})
     )
     document["metadata"]["annotations"][group_labels.LEADER_NAME] = f"llm-{group}"
+    if worker:
+        owner = {"kind": "StatefulSet", "name": f"llm-{group}", "uid": _workers_uid(group), "controller": True}
+        document["metadata"]["ownerReferences"] = [owner]
     document["status"] = {**document["status"], **status}
     return msgspec.convert(document, Pod)
+
+
+def _workers_uid(group: int) -> str:
+    return f"uid-workers-{group}"
 
 
 def without_node(found: Pod, message: str = "") -> Pod:
@@ -56,8 +63,14 @@ def waiting(found: Pod, reason: str, message: str = "", phase: str = "Pending", 
 
 def workers(group: int, *, available: int = 1, replicas: int = 1, revision: str = KEY) -> GroupStatefulSet:
     owner = {"kind": "Pod", "name": f"llm-{group}", "uid": f"uid-llm-{group}", "controller": True}
+    labels = {group_labels.REVISION: revision}
     document = {
-        "metadata": {"name": f"llm-{group}", "labels": {group_labels.REVISION: revision}, "ownerReferences": [owner]},
+        "metadata": {
+            "name": f"llm-{group}",
+            "uid": _workers_uid(group),
+            "labels": labels,
+            "ownerReferences": [owner],
+        },
         "spec": {"replicas": replicas},
         "status": {"availableReplicas": available},
     }

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 import msgspec
 
-from kohort.groups.resize.plan import is_broken
+from kohort.groups.resize.group_view import is_broken
 from kohort.inspection.advice import Verb
 from kohort.inspection.release_subject import command
 from kohort.inspection.silent_nodes import concerned_nodes, silent_nodes

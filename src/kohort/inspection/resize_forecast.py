@@ -27,17 +27,14 @@ from msgspec.structs import replace
 
 from kohort.groups import revisions
 from kohort.groups.leaderworkerset import LeaderWorkerSet
+from kohort.groups.resize.group_view import GroupView, PodView, members_of_group, view_of_group, view_of_pod
 from kohort.groups.resize.plan import (
     AdoptGroup,
     CheckGroup,
-    GroupView,
     MarkGroup,
-    PodView,
     ResizePods,
     SetView,
-    is_broken,
     plan_group_resizes,
-    view_of_pod,
 )
 from kohort.groups.resize.pod_progress import PodProgress, ResizeStage
 from kohort.groups.resize.preflight import PreflightFailure, PreflightRefusal, record_after_preflight
@@ -52,7 +49,6 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import ACCOUNTING, amounts_of, requests
 from kohort.rules import group_labels
-from kohort.rules.group_state import group_size
 from kohort.rules.group_template import canonical_template
 from kohort.rules.resize_restart import containers_restarted_by
 from kohort.rules.resource_edit import (
@@ -172,7 +168,7 @@ def members_to_resize(before: Snapshot, after: LeaderWorkerSet) -> dict[int, lis
     found: dict[int, list[Member]] = {}
     for index, edit in sorted(edits_of_groups(before, after).items(), reverse=True):
         if isinstance(edit, InPlaceEdit) and _partition(before, after) <= index < after.replicas:
-            found[index] = [(pod, edit.of(_role(pod))) for pod in before.members(index)]
+            found[index] = [(pod, edit.of(_role(pod))) for pod in _members(before, index)]
     return found
 
 
@@ -232,25 +228,19 @@ class ResizeSimulation:
         self.resized: list[int] = []
 
     def _first_view(self, before: Snapshot, index: int) -> GroupView:
-        edit, leader, members = self._edits[index], before.leaders[index], before.members(index)
-        state = before.states.get(index)
-        old = leader.metadata.labels.get(group_labels.REVISION, "")
+        edit, leader, members = self._edits[index], before.leaders[index], _members(before, index)
+        carried = leader.metadata.labels.get(group_labels.REVISION, "")
         pods = [_view_of_pod(pod, edit) for pod in members]
         if read_record(leader.metadata.annotations) is not None:  # it finishes or reverts first
             pods = [replace(pod, forward=_NOT_SENT) for pod in pods]
-        restart = state.restart if state is not None else None
-        ready = state is not None and state.ready
-        return GroupView(
-            index=index,
-            revision=old if edit is not None else _NEW,
-            edit=edit,
-            pods=pods,
-            whole=len(members) == group_size(leader, before.group_set.template.size)
-            and all(pod.active and pod.status.phase == "Running" for pod in members),
-            ready=ready,
-            broken=restart is not None or (not ready and any(map(is_broken, members))),
-            unplaced=is_broken(leader) and not any(pod.spec.node_name for pod in members),
-            restart=restart,
+        return view_of_group(
+            index,
+            members,
+            pods,
+            before.states.get(index),
+            edit,
+            revision=carried if edit is not None else _NEW,
+            default_size=before.group_set.template.size,
         )
 
     @property
@@ -366,6 +356,11 @@ def _view_of_pod(pod: Pod, edit: TemplateEdit | None) -> PodView:
     return view_of_pod(pod, change, is_leader=_role(pod) == "leader")
 
 
+def _members(before: Snapshot, index: int) -> list[Pod]:
+    leader = before.leaders[index]
+    return members_of_group(leader, before.stateful_set(leader.metadata.name), before.members(index))
+
+
 def _role(pod: Pod) -> Role:
     return "worker" if worker_of(pod) else "leader"
 
@@ -391,7 +386,7 @@ def _restarted(before: Snapshot, after: LeaderWorkerSet) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for index, edit in edits_of_groups(before, after).items():
         if isinstance(edit, InPlaceEdit):
-            for pod in before.members(index):
+            for pod in _members(before, index):
                 names |= dict.fromkeys(containers_restarted_by(pod, edit.of(_role(pod)).after))
     return tuple(names)
 

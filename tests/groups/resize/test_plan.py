@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kohort.groups.resize.group_view import GroupView, PodView
 from kohort.groups.resize.plan import (
     AdoptGroup,
     CheckGroup,
-    GroupView,
     MarkGroup,
-    PodView,
     ResizePlan,
     ResizePods,
     RevertPods,

@@ -8,6 +8,7 @@ The path of one edit, in the order in which it is read:
 | `preflight` | May the pods of a group be resized at all, before the first write? |
 | `preflight_requests` | What does the cluster say to that? |
 | `pod_progress` | How far has one pod come? |
+| `group_view` | What does a resize depend on, of a group? |
 | `expected_restarts` | Which restarts of containers does a resize cause? |
 | `record` | What is written down about a group under way, so that a restarted operator goes on? |
 | `plan` | What is done next with every group of a set? |

@@ -15,20 +15,17 @@ from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.observed_groups import cannot_be_completed
 from kohort.groups.resize import patches
 from kohort.groups.resize.expected_restarts import annotation_patch, notes_after_resize
+from kohort.groups.resize.group_view import GroupView, PodView, members_of_group, view_of_group, view_of_pod
 from kohort.groups.resize.metrics import ResizeMetrics, ResizeOutcome, outcome_of
 from kohort.groups.resize.plan import (
     AdoptGroup,
     CheckGroup,
-    GroupView,
     MarkGroup,
-    PodView,
     ResizePlan,
     ResizePods,
     RevertPods,
     SetView,
-    is_broken,
     plan_group_resizes,
-    view_of_pod,
 )
 from kohort.groups.resize.preflight import PreflightFailure, failure_of_patch, reason_of, record_after_preflight
 from kohort.groups.resize.preflight_requests import in_batches, patch_amounts, preflight_group
@@ -46,7 +43,6 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules import group_labels
-from kohort.rules.group_state import group_size
 from kohort.rules.resize_conditions import IN_PROGRESS as RESIZE_IN_PROGRESS
 from kohort.rules.resource_edit import (
     AmountChange,
@@ -155,18 +151,14 @@ class GroupResizes:
         members = self._members(leader)
         changes = [leader_change, *([worker_change] * (len(members) - 1))]
         pods = self._pod_views(seen.key, index, members, changes)
-        restart = state.restart if state is not None else None
-        ready = state is not None and state.ready
-        return GroupView(
-            index=index,
+        return view_of_group(
+            index,
+            members,
+            pods,
+            state,
+            edit,
             revision=carried,
-            edit=edit,
-            pods=pods,
-            whole=self._is_whole(seen, leader, members),
-            ready=ready,
-            broken=not ready and (restart is not None or any(map(is_broken, members))),
-            restart=restart,
-            unplaced=is_broken(leader) and not any(pod.spec.node_name for pod in members),
+            default_size=seen.group_set.template.size,
             record=record,
         )
 
@@ -209,16 +201,9 @@ class GroupResizes:
         return found
 
     def _members(self, leader: Pod) -> list[Pod]:
-        """The leader first. Workers of an earlier leader of the same index are not members."""
         workers = self._cache.stateful_sets.get(Key(leader.metadata.namespace, leader.metadata.name))
-        uid = workers.metadata.uid if workers is not None else ""
-        found = [pod for value in by_group(leader) for pod in self._cache.pods.by_index(BY_GROUP, value)]
-        owned = [pod for pod in found if pod.metadata.controller is not None and pod.metadata.controller.uid == uid]
-        return [leader, *sorted(owned, key=lambda pod: pod.metadata.name)]
-
-    def _is_whole(self, seen: SetObservation, leader: Pod, members: Sequence[Pod]) -> bool:
-        size = group_size(leader, seen.group_set.template.size)
-        return len(members) == size and all(pod.active and pod.status.phase == "Running" for pod in members)
+        found = (pod for value in by_group(leader) for pod in self._cache.pods.by_index(BY_GROUP, value))
+        return members_of_group(leader, workers, found)
 
     # Perform
 

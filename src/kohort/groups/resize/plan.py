@@ -59,79 +59,12 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from kohort.groups.resize.pod_progress import PodProgress, ResizeStage, pod_progress
+from kohort.groups.resize.group_view import GroupView, PodView
+from kohort.groups.resize.pod_progress import ResizeStage
 from kohort.groups.resize.record import Phase, ResizeRecord, RevertReason
-from kohort.objects.container_reasons import CRASH_LOOP_BACK_OFF
-from kohort.objects.meta import find_condition
-from kohort.objects.pods import Pod
 from kohort.rules.group_state import RestartState
-from kohort.rules.resize_restart import containers_restarted_by
-from kohort.rules.resource_edit import AmountChange, InPlaceEdit, RecreateEdit
+from kohort.rules.resource_edit import InPlaceEdit, RecreateEdit
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
-
-
-class PodView(msgspec.Struct, frozen=True):
-    name: str
-    leader: bool
-    shrinks: bool
-    """No request grows from the old amounts to the new ones."""
-    forward: PodProgress
-    """Towards the amounts of the revision that is recorded, else of the wanted one."""
-    backward: PodProgress
-    """Back to the amounts of the revision that the group carries."""
-    node: str = ""
-    restarts: bool = False
-    """A container of it restarts on the way."""
-
-
-class GroupView(msgspec.Struct, frozen=True):
-    index: int
-    revision: str
-    """The revision that the group carries, by the label of its leader."""
-    edit: InPlaceEdit | RecreateEdit | None
-    """What leads from that revision to the wanted one; None if it is the same."""
-    pods: Sequence[PodView]
-    whole: bool
-    """All its pods exist and none is being deleted."""
-    ready: bool
-    broken: bool = False
-    """It is not ready and will not become ready by waiting, or it has failed."""
-    unplaced: bool = False
-    """No pod of it has a node, and the scheduler found none for its leader."""
-    record: ResizeRecord | None = None
-    restart: RestartState | None = None
-    """It has failed, and is held or waits to be recreated: then it is not ready."""
-
-
-def view_of_pod(pod: Pod, change: AmountChange, *, is_leader: bool) -> PodView:
-    return PodView(
-        name=pod.metadata.name,
-        leader=is_leader,
-        shrinks=_shrinks(change),
-        forward=pod_progress(pod, change),
-        backward=pod_progress(pod, change.reversed),
-        node=pod.spec.node_name,
-        restarts=bool(containers_restarted_by(pod, change.after)) if change.changed_fields else False,
-    )
-
-
-def _shrinks(change: AmountChange) -> bool:
-    """Something gets less, and nothing gets more."""
-    fields = change.changed_fields
-    return bool(fields) and all(
-        field in change.before and change.after[field] < change.before[field] for field in fields
-    )
-
-
-def is_broken(pod: Pod) -> bool:
-    """The pod will not become ready by waiting: it crashes again and again, or no node has room for it."""
-    placed = find_condition(pod.status.conditions, "PodScheduled")
-    return _crash_loops(pod) or (placed is not None and placed.status == "False" and placed.reason == "Unschedulable")
-
-
-def _crash_loops(pod: Pod) -> bool:
-    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    return any(one.state.waiting is not None and one.state.waiting.reason == CRASH_LOOP_BACK_OFF for one in statuses)
 
 
 class SetView(msgspec.Struct, frozen=True):
