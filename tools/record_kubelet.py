@@ -23,7 +23,7 @@ from tools.kubernetes.build import build_kubelet
 
 TWIN = Path(nodes.__file__).parent
 ORACLE = TWIN / "kubelet.json"
-SECONDS = 3000
+SECONDS = 7200
 
 
 def recorded(kinds: str, names: list[str]) -> dict[str, Records]:
