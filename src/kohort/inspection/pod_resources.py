@@ -17,14 +17,21 @@ from typing import Final
 import msgspec
 
 from kohort.groups import revisions
-from kohort.groups.resize.pod_progress import desired_amounts, foreign_fields
+from kohort.groups.resize.pod_progress import foreign_fields
 from kohort.groups.resize.record import read_record
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.objects.quantity import Quantity
 from kohort.resources import CPU, MEMORY, SANDBOX, binding_limits, requests
 from kohort.rules import group_labels
-from kohort.rules.resource_edit import AmountChange, Role, StatedAmounts, pod_spec_of, stated_amounts
+from kohort.rules.resource_edit import (
+    AmountChange,
+    Role,
+    StatedAmounts,
+    desired_amounts,
+    pod_spec_of,
+    stated_amounts,
+)
 
 RESOURCE_COLUMNS: Final = "cpu/memory of pods as request or request-limit: desired, allocated by the node, actual"
 

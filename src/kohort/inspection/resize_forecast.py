@@ -61,6 +61,7 @@ from kohort.rules.resource_edit import (
     RecreateReason,
     Role,
     TemplateEdit,
+    change_of_pod,
     classify_revision_edit,
     with_amounts,
 )
@@ -168,7 +169,7 @@ def members_to_resize(before: Snapshot, after: LeaderWorkerSet) -> dict[int, lis
     found: dict[int, list[Member]] = {}
     for index, edit in sorted(edits_of_groups(before, after).items(), reverse=True):
         if isinstance(edit, InPlaceEdit) and _partition(before, after) <= index < after.replicas:
-            found[index] = [(pod, edit.of(_role(pod))) for pod in _members(before, index)]
+            found[index] = [(pod, change_of_pod(pod.spec, edit.of(_role(pod)))) for pod in _members(before, index)]
     return found
 
 

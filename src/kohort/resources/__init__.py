@@ -43,6 +43,7 @@ from kohort.resources.effective import (
     view_of,
 )
 from kohort.resources.oom import oom_score_adj
+from kohort.resources.pod_level_defaults import with_pod_level_defaults
 from kohort.resources.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, QosClass, qos_class, stored_qos_class
 
 __all__ = [
@@ -88,5 +89,6 @@ __all__ = [
     "summed",
     "supported_at_pod_level",
     "view_of",
+    "with_pod_level_defaults",
     "written_of",
 ]

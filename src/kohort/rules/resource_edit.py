@@ -10,8 +10,9 @@
 
 Amounts are compared by value as pods have them, so that `1000m` and `1` are equal, and so are `0.3333` and `334m`: the
 API server rounds amounts of pods up to thousandths, and leaves those of a template as they are. A limit without a
-request counts as both, as the API server stores it. Amounts that a template does not state (defaults of a LimitRange,
-sums at pod level) are left to the API server and never compared.
+request counts as both, as the API server stores it. Amounts that a template does not state are left to the API server
+and never compared: defaults of a LimitRange, and what is filled in for a pod as a whole. The latter are stored with the
+pod, and follow the amounts that the template states (`change_of_pod`).
 """
 
 import copy
@@ -29,12 +30,8 @@ from kohort.resources import (
     GUARANTEED,
     MEMORY,
     QosClass,
-    aggregate,
-    limits_of,
-    pod_level_set,
     qos_class,
-    requests_of,
-    written_of,
+    with_pod_level_defaults,
 )
 from kohort.rules.group_template import canonical_network
 
@@ -232,22 +229,7 @@ def _qos_class(spec: JsonObject, *, limits_filled_in: bool = True) -> QosClass:
         resources = holder.get("resources") or {}
         if resources.get("limits"):
             resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
-    return qos_class(_with_pod_level_defaults(msgspec.convert(completed, PodSpec), limits_filled_in=limits_filled_in))
-
-
-def _with_pod_level_defaults(spec: PodSpec, *, limits_filled_in: bool) -> PodSpec:
-    """A pod that states amounts for itself as a whole requests what its containers request together, else its limit;
-    and it is limited to what they are limited to together, if every one of them is."""
-    block = spec.resources
-    if block is None or not pod_level_set(spec):
-        return spec
-    together = written_of(aggregate(spec, requests_of)), written_of(aggregate(spec, limits_of))
-    requests = {**block.limits, **together[0], **block.requests}
-    possible = requests if limits_filled_in else ()
-    limited = [name for name in possible if all(name in one.resources.limits for one in spec.all_containers)]
-    limits = {name: str(max(Quantity.parse(requests[name]), Quantity.parse(together[1][name]))) for name in limited}
-    completed = msgspec.structs.replace(block, requests=requests, limits={**limits, **block.limits})
-    return msgspec.structs.replace(spec, resources=completed)
+    return qos_class(with_pod_level_defaults(msgspec.convert(completed, PodSpec), limits=limits_filled_in))
 
 
 def without_amounts(template: JsonObject) -> JsonObject:
@@ -273,7 +255,10 @@ def _remove_amounts(holder: JsonObject) -> None:
 
 def with_amounts(pod: Pod, amounts: StatedAmounts) -> Pod:
     """The pod with these amounts in its spec. Containers that it does not have are left out."""
-    document = msgspec.to_builtins(pod.spec)
+    return msgspec.structs.replace(pod, spec=_spec_with(msgspec.to_builtins(pod.spec), amounts))
+
+
+def _spec_with(document: JsonObject, amounts: StatedAmounts) -> PodSpec:
     blocks = {one["name"]: one for kind in ("containers", "initContainers") for one in document.get(kind) or ()}
     for field, amount in amounts.items():
         owner = blocks.get(field.container) if field.container else document
@@ -282,4 +267,44 @@ def with_amounts(pod: Pod, amounts: StatedAmounts) -> Pod:
         resources = owner.get("resources") or {}
         owner["resources"] = resources
         resources.setdefault(field.side, {})[field.resource] = str(amount)
-    return msgspec.structs.replace(pod, spec=msgspec.convert(document, type(pod.spec)))
+    return msgspec.convert(document, PodSpec)
+
+
+def change_of_pod(spec: PodSpec, change: AmountChange) -> AmountChange:
+    """The change with the amounts of this pod as a whole that follow from it: those that the API server filled in when
+    the pod was created. A pod that is created after the edit gets others, and the API server refuses amounts that these
+    do not allow. An amount that is neither the former nor the future one was set by someone else, and is left out."""
+    if spec.resources is None or not any(field.container == POD for field in change.after):
+        return change
+    present = desired_amounts(spec)
+    old, new = (_filled_in(spec, amounts) for amounts in (change.before, change.after))
+    following = [
+        field
+        for field in old
+        if field not in change.before and field in new and present.get(field) in (old[field], new[field])
+    ]
+    if not following:
+        return change
+    before, after = ({field: amounts[field] for field in following} for amounts in (old, new))
+    return AmountChange({**change.before, **before}, {**change.after, **after})
+
+
+def _filled_in(spec: PodSpec, amounts: StatedAmounts) -> dict[AmountField, Quantity]:
+    """Amounts of the pod as a whole, if a pod with the other fields of this one stated these."""
+    document = msgspec.to_builtins(spec)
+    _remove_amounts(document)
+    completed = with_pod_level_defaults(_spec_with(document, amounts))
+    return {field: amount for field, amount in desired_amounts(completed).items() if field.container == POD}
+
+
+def desired_amounts(spec: PodSpec) -> dict[AmountField, Quantity]:
+    """Cpu and memory in the spec of a running pod."""
+    blocks = [(POD, spec.resources)] if spec.resources is not None else []
+    blocks += [(one.name, one.resources) for one in spec.all_containers]
+    return {
+        AmountField(container, side, resource): Quantity.parse(getattr(block, side)[resource])
+        for container, block in blocks
+        for side in SIDES
+        for resource in RESIZABLE
+        if resource in getattr(block, side)
+    }

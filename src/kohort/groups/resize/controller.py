@@ -50,6 +50,7 @@ from kohort.rules.resource_edit import (
     RecreateEdit,
     RecreateReason,
     StatedAmounts,
+    change_of_pod,
     classify_revision_edit,
     pod_spec_of,
     stated_amounts,
@@ -246,7 +247,10 @@ class GroupResizes:
     async def _preflight(self, seen: SetObservation, leader: Pod) -> PreflightFailure | None:
         carried = leader.metadata.labels.get(group_labels.REVISION, "")
         leader_change, worker_change = self._changes(seen, carried, seen.revision.key)
-        members = [(pod, leader_change if pod is leader else worker_change) for pod in self._members(leader)]
+        members = [
+            (pod, change_of_pod(pod.spec, leader_change if pod is leader else worker_change))
+            for pod in self._members(leader)
+        ]
         return await preflight_group(self._client, seen.group_set, members)
 
     async def _resize(self, seen: SetObservation, leader: Pod, names: Sequence[str]) -> float:
@@ -258,7 +262,7 @@ class GroupResizes:
         chosen = {pod.metadata.name: pod for pod in self._members(leader)}
 
         async def send(pod: Pod) -> PreflightFailure | float:
-            change = leader_change if pod is leader else worker_change
+            change = change_of_pod(pod.spec, leader_change if pod is leader else worker_change)
             try:
                 written = await self._expect_restarts(pod, change.after)
                 await patch_amounts(self._client, written, change.after, locked=True)
@@ -291,7 +295,7 @@ class GroupResizes:
         chosen = {pod.metadata.name: pod for pod in self._members(leader)}
 
         async def send(pod: Pod) -> float:
-            change = leader_change if pod is leader else worker_change
+            change = change_of_pod(pod.spec, leader_change if pod is leader else worker_change)
             try:
                 await self._expect_restarts(pod, change.before)
                 await patch_amounts(self._client, pod, change.before)

@@ -15,7 +15,7 @@ from kohort.objects.meta import find_condition
 from kohort.objects.pods import Pod
 from kohort.rules.group_state import GroupState, RestartState, group_size
 from kohort.rules.resize_restart import containers_restarted_by
-from kohort.rules.resource_edit import AmountChange, InPlaceEdit, RecreateEdit
+from kohort.rules.resource_edit import AmountChange, InPlaceEdit, RecreateEdit, change_of_pod
 
 
 class PodView(msgspec.Struct, frozen=True):
@@ -90,7 +90,9 @@ def view_of_group(
     )
 
 
-def view_of_pod(pod: Pod, change: AmountChange, *, is_leader: bool) -> PodView:
+def view_of_pod(pod: Pod, stated: AmountChange, *, is_leader: bool) -> PodView:
+    """`stated` is what the templates say about pods of this kind."""
+    change = change_of_pod(pod.spec, stated)
     return PodView(
         name=pod.metadata.name,
         leader=is_leader,

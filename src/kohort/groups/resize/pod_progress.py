@@ -25,11 +25,11 @@ from typing import Final
 import msgspec
 
 from kohort.objects.meta import find_condition
-from kohort.objects.pods import ContainerStatus, Pod, PodSpec
+from kohort.objects.pods import ContainerStatus, Pod
 from kohort.objects.quantity import Quantity
 from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules.resize_conditions import IN_PROGRESS as RESIZE_IN_PROGRESS
-from kohort.rules.resource_edit import POD, RESIZABLE, AmountChange, AmountField, Side, StatedAmounts
+from kohort.rules.resource_edit import POD, RESIZABLE, AmountChange, AmountField, StatedAmounts, desired_amounts
 
 _INFEASIBLE: Final = "Infeasible"
 _ERROR: Final = "Error"
@@ -89,20 +89,6 @@ def _on_the_node(pod: Pod, change: AmountChange) -> PodProgress:
         if field.side == "requests" and field in allocated and allocated[field] != amount:
             return PodProgress(ResizeStage.UNCONFIRMED)
     return PodProgress(ResizeStage.COMPLETE)
-
-
-def desired_amounts(spec: PodSpec) -> dict[AmountField, Quantity]:
-    """Cpu and memory in the spec of a running pod."""
-    blocks = [(POD, spec.resources)] if spec.resources is not None else []
-    blocks += [(one.name, one.resources) for one in spec.all_containers]
-    sides: tuple[Side, ...] = ("requests", "limits")
-    return {
-        AmountField(container, side, resource): Quantity.parse(getattr(block, side)[resource])
-        for container, block in blocks
-        for side in sides
-        for resource in RESIZABLE
-        if resource in getattr(block, side)
-    }
 
 
 def foreign_fields(desired: StatedAmounts, change: AmountChange) -> list[AmountField]:
