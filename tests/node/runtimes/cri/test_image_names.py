@@ -1,4 +1,5 @@
 import base64
+import fnmatch
 import json
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 
 from kohort.node.runtimes.cri.image_names import (
     Credentials,
+    ImageName,
     InvalidImageName,
     fitting,
     image_name,
@@ -100,6 +102,11 @@ def test_a_complete_name_stays_as_it_is(written: str) -> None:
         ("*.example", "a.b.example/a", False),
         ("reg*.example", "registry.example/a", True),
         ("*", "registry.example/a", False),
+        ("*g*s*.ex*le", "registry.example/a", True),
+        ("r*y.example", "ry.example/a", True),
+        ("ry*y.example", "ry.example/a", False),
+        ("*y*g*.example", "registry.example/a", False),
+        ("*g*y.example", "registry.example/a", True),
         ("https://index.docker.io/v1/", "nginx", True),
         ("docker.io", "nginx", True),
         ("docker.io/library", "team/app", False),
@@ -108,6 +115,24 @@ def test_a_complete_name_stays_as_it_is(written: str) -> None:
 def test_which_credentials_fit(place: str, image: str, fits: bool) -> None:
     credentials = Credentials("user", "password")
     assert fitting(image_name(image), [(place, credentials)]) == ([credentials] if fits else [])
+
+
+@given(st.text("ab*", max_size=8), st.text("ab", min_size=1, max_size=8))
+def test_wildcards_match_as_those_of_files(pattern: str, label: str) -> None:
+    found = fitting(ImageName(f"{label}.example/a"), [(f"{pattern}.example", Credentials("user"))])
+    assert bool(found) == fnmatch.fnmatchcase(label, pattern)
+
+
+@pytest.mark.timeout(10)
+def test_many_wildcards_take_no_time() -> None:
+    name = image_name(f"{'a' * 200}.example/a")
+    assert not fitting(name, [(f"{'*a' * 60}*b.example", Credentials("user"))])
+
+
+def test_a_long_text_that_names_no_image_is_not_repeated() -> None:
+    with pytest.raises(InvalidImageName) as refused:
+        image_name("a." * 500_000 + "!")
+    assert len(str(refused.value)) < 200
 
 
 def test_longer_paths_come_first_and_nothing_twice() -> None:

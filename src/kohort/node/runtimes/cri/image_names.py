@@ -32,6 +32,8 @@ _NAME: Final = re.compile(
     re.ASCII,
 )
 LONGEST_NAME: Final = 255
+LONGEST_REFERENCE: Final = 1024
+"""With tag and digest; the longest digest in use has 135 characters."""
 
 
 class InvalidImageName(ValueError):
@@ -60,6 +62,8 @@ class ImageName(msgspec.Struct, frozen=True):
 
 def image_name(text: str) -> ImageName:
     """Raises InvalidImageName."""
+    if len(text) > LONGEST_REFERENCE:
+        raise InvalidImageName(f"the name of an image has {len(text)} characters; {LONGEST_NAME} are permitted")
     match = _NAME.fullmatch(text)
     if match is None:
         raise InvalidImageName(f'"{text}" is not the name of an image: NAME[:TAG][@DIGEST], the name in lower case')
@@ -153,8 +157,22 @@ def _same_host(pattern: str, host: str) -> bool:
     return (
         port == own_port
         and len(wanted) == len(labels)
-        and all(
-            re.fullmatch(re.escape(each).replace(r"\*", "[^.]*"), label)
-            for each, label in zip(wanted, labels, strict=True)
-        )
+        and all(_matches(each, label) for each, label in zip(wanted, labels, strict=True))
     )
+
+
+def _matches(pattern: str, label: str) -> bool:
+    """Whoever may write a pull secret chooses both: a regular expression with many wildcards could take for ever."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return first == label
+    *middle, last = rest
+    if len(label) < len(first) + len(last) or not label.startswith(first) or not label.endswith(last):
+        return False
+    position, end = len(first), len(label) - len(last)
+    for part in middle:  # the earliest place of each part leaves most room for the next
+        found = label.find(part, position, end)
+        if found < 0:
+            return False
+        position = found + len(part)
+    return True

@@ -32,6 +32,7 @@ from kohort.node.images import NoImage
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient
 from kohort.node.runtimes.cri.image_names import (
+    LONGEST_REFERENCE,
     Credentials,
     ImageName,
     InvalidImageName,
@@ -101,7 +102,7 @@ class RegistryImages:
         try:
             name = image_name(container.image)
         except InvalidImageName as problem:
-            message = f'Failed to apply default image tag "{container.image}": {problem}'
+            message = f'Failed to apply default image tag "{container.image[:LONGEST_REFERENCE]}": {problem}'
             request.event("Warning", "InspectFailed", message)
             raise NoImage(message, container_reasons.INVALID_IMAGE_NAME) from problem
         who = (request.pod.metadata.uid, container.name, request.attempt)
