@@ -192,3 +192,25 @@ def test_an_environment_from_a_file(reference: JsonObject, expected: dict[str, s
             found()
     else:
         assert found() == expected
+
+
+def test_references_that_multiply_are_refused() -> None:
+    env = [{"name": "V0", "value": "x" * 1000}]
+    env += [{"name": f"V{number}", "value": f"$(V{number - 1})" * 10} for number in range(1, 20)]
+    with pytest.raises(ConfigProblem, match="more than 8 MiB"):
+        env_of(made(env=env))
+
+
+def test_a_command_that_multiplies_a_variable_is_refused() -> None:
+    pod = made(command=["echo"], args=["$(V)"] * 100_000)
+    assert pod.spec.containers is not None
+    with pytest.raises(ConfigProblem, match="the command has more than 8 MiB"):
+        command_line(pod.spec.containers[0], {"V": "x" * 100_000})
+
+
+def test_a_configmap_that_is_named_again_and_again_is_refused() -> None:
+    sources = [{"prefix": f"P{number}_", "configMapRef": {"name": "large"}} for number in range(100)]
+    pod = made(envFrom=sources)
+    assert pod.spec.containers is not None
+    with pytest.raises(ConfigProblem, match="the environment has more than 8 MiB"):
+        environment(pod, pod.spec.containers[0], lambda kind, name: {"KEY": "x" * 100_000}, {}, FACTS, SIZE)

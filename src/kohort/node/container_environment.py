@@ -2,6 +2,10 @@
 
 Later entries win, in this order: services, `envFrom`, `env`. `$(NAME)` is replaced by what stands before it, `$$` is a
 dollar sign, and an unknown name stays as it is.
+
+References multiply: each of twenty variables that names the one before it ten times makes more text than a machine can
+hold. So do ConfigMaps that are named again and again under other prefixes. What is more than the kernel gives to any
+program is refused while it is put together.
 """
 
 import re
@@ -18,6 +22,9 @@ _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 _KIND_NAMES: Final = {"configmap": "ConfigMap", "secret": "Secret"}
 _NAME: Final = re.compile(r"[ -<>-~]+")
 """Printable ASCII without `=`."""
+
+LARGEST: Final = 8 << 20
+"""Characters of an environment, and of a command. The kernel gives a program at most 6 MiB for both."""
 
 Sources = Callable[[str, str], Mapping[str, str] | None]
 """The data of a ConfigMap (`configmap`) or Secret (`secret`) by name; None if there is none. Bytes that are not
@@ -36,18 +43,44 @@ class ConfigProblem(Exception):
     """A container cannot be configured: something it refers to is missing."""
 
 
+class _Size:
+    """Counts characters, and refuses too many of them."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._used = 0
+
+    def add(self, count: int) -> None:
+        self._used += count
+        if self._used > LARGEST:
+            raise ConfigProblem(f"the {self._what} has more than {LARGEST >> 20} MiB, which no process can be given")
+
+
 def expanded(text: str, known: Mapping[str, str]) -> str:
-    """
+    """Raises ConfigProblem for more than `LARGEST`.
+
     >>> expanded("$(A)-$(B)-$$(A)", {"A": "1"})
     '1-$(B)-$(A)'
     """
+    size = _Size("expanded text")
 
     def value(match: re.Match[str]) -> str:
         if match.group(0) == "$$":
             return "$"
-        return known.get(match.group(1), match.group(0))
+        found = known.get(match.group(1), match.group(0))
+        size.add(len(found))
+        return found
 
     return _REFERENCE.sub(value, text)
+
+
+def expanded_words(words: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
+    """A command or its arguments. Raises ConfigProblem."""
+    size, found = _Size("command"), []
+    for word in words:
+        found.append(expanded(word, known))
+        size.add(len(found[-1]))
+    return tuple(found)
 
 
 def environment(
@@ -60,7 +93,7 @@ def environment(
     files: EnvFiles = no_files,
 ) -> dict[str, str]:
     """`facts` are what only the node knows of a pod: `status.podIP`, `status.hostIP`. Raises ConfigProblem."""
-    found: dict[str, str] = dict(services)
+    found, size = dict(services), _Size("environment")
     for source in container.env_from:
         kind, reference = (
             ("configmap", source.config_map_ref) if source.config_map_ref else ("secret", source.secret_ref)
@@ -72,13 +105,16 @@ def environment(
             if reference.optional:
                 continue
             raise ConfigProblem(f'{kind} "{reference.name}" not found')
-        found |= {source.prefix + key: value for key, value in data.items() if _NAME.fullmatch(source.prefix + key)}
+        added = {source.prefix + key: value for key, value in data.items() if _NAME.fullmatch(source.prefix + key)}
+        size.add(sum(len(name) + len(value) for name, value in added.items()))
+        found |= added
     for entry in container.env:
         if entry.value_from is not None and entry.value_from.file_key_ref is not None:
             value = _file_value(entry.value_from.file_key_ref, files)
         else:
             value = _value(pod, container, entry, sources, found, facts, allocatable)
         if value is not None:
+            size.add(len(entry.name) + len(value))
             found[entry.name] = value
     for name, value in found.items():
         _check_possible(name, value)
@@ -101,10 +137,10 @@ def command_line(
     entrypoint: tuple[str, ...] = (),
     command: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
-    """`entrypoint` and `command` are the image's, used for what the container does not set."""
-    arguments = tuple(expanded(word, known) for word in container.args)
+    """`entrypoint` and `command` are the image's, used for what the container does not set. Raises ConfigProblem."""
+    arguments = expanded_words(container.args, known)
     if container.command:
-        return (*(expanded(word, known) for word in container.command), *arguments)
+        return (*expanded_words(container.command, known), *arguments)
     return (*entrypoint, *(arguments or command))
 
 

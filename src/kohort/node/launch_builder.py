@@ -11,7 +11,7 @@ from kohort.node.container_environment import (
     ConfigProblem,
     command_line,
     environment,
-    expanded,
+    expanded_words,
     service_environment,
 )
 from kohort.node.devices.container_use import NO_DEVICES, DeviceUse
@@ -125,9 +125,9 @@ class LaunchBuilder:
         uid = pod.metadata.uid
         return Launch(
             str(ContainerKey(uid, container.name, attempt)),
-            tuple(expanded(word, env) for word in container.command),
+            expanded_words(container.command, env),
             env,
-            args=tuple(expanded(word, env) for word in container.args),
+            args=expanded_words(container.args, env),
             directory=container.working_dir,
             image=image.reference,
             image_name=container.image,
