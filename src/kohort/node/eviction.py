@@ -90,7 +90,8 @@ class EvictionManager:
             for volume in record.pod.spec.volumes
             if volume.empty_dir is None or volume.empty_dir.medium != "Memory"
         )
-        return containers, rest + pressure.written_bytes(files.messages(uid))
+        names = sum(pressure.file_bytes(each) for each in (files.hosts(uid), files.resolv_conf(uid)))
+        return containers, rest + pressure.written_bytes(files.messages(uid)) + names
 
     def set_pressure(self, now: Pressure) -> None:
         """The machine is under this pressure now: report it, and evict a pod if that helps."""

@@ -139,12 +139,16 @@ def written_bytes(directory: Path) -> int:
     total, device = 0, _device(directory)
     for place, directories, files in os.walk(directory):
         directories[:] = [each for each in directories if _device(os.path.join(place, each)) == device]
-        for name in files:
-            try:
-                total += os.lstat(os.path.join(place, name)).st_blocks * 512
-            except OSError:
-                continue
+        total += sum(file_bytes(os.path.join(place, name)) for name in files)
     return total
+
+
+def file_bytes(path: Path | str) -> int:
+    """What a file takes of the disk; nothing if it is gone."""
+    try:
+        return os.lstat(path).st_blocks * 512
+    except OSError:
+        return 0
 
 
 def _device(path: Path | str) -> int | None:

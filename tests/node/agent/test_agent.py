@@ -248,7 +248,7 @@ async def test_a_pod_that_writes_more_than_its_limits_of_storage_is_ended(tmp_pa
     volumes = [{"name": "v", "emptyDir": {}}, {"name": "m", "emptyDir": {"medium": "Memory"}}]
     async with node(tmp_path) as bench:
         places = {}
-        for name in ("own", "all", "message", "memory", "free", "critical"):
+        for name in ("own", "all", "message", "hosts", "memory", "free", "critical"):
             priority = "system-node-critical" if name == "critical" else ""
             containers = [container("c", **({} if name == "free" else limited)), container("other")]
             uid = await bench.create(name, containers=containers, volumes=volumes, priorityClassName=priority)
@@ -261,6 +261,7 @@ async def test_a_pod_that_writes_more_than_its_limits_of_storage_is_ended(tmp_pa
             ("all", "volumes/v/file"),
             ("all", "logs/other/file"),
             ("message", "messages/c/0"),
+            ("hosts", "hosts"),
             ("memory", "volumes/m/file"),
             ("free", "volumes/v/file"),
             ("critical", "layers/c/0/upper/file"),
@@ -268,7 +269,8 @@ async def test_a_pod_that_writes_more_than_its_limits_of_storage_is_ended(tmp_pa
             file = places[name] / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(b"x" * (600 << 10 if name == "all" else 2 << 20))
-        await bench.until(lambda: bench.phase("own") == bench.phase("all") == bench.phase("message") == "Failed")
+        evicted = ("own", "all", "message", "hosts")
+        await bench.until(lambda: all(bench.phase(name) == "Failed" for name in evicted))
         status = bench.pod("all")["status"]
         assert status["reason"] == "Evicted"
         assert status["message"] == "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. "
