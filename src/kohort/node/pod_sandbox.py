@@ -116,6 +116,7 @@ class PodSandbox:
         if self._cgroups is not None:
             await asyncio.to_thread(self._cgroups.remove, self._cgroups.pod_of(self._record.pod))
         self._network.release(self._record.uid)
+        self._volumes.forget(self._record.uid)
         unmount_below(self._files.pod(self._record.uid))
         await self.remove_content()
 

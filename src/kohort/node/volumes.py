@@ -106,7 +106,7 @@ class ConfigSources:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._known: dict[tuple[str, str, str], tuple[float, Content | None]] = {}
+        self._known: dict[tuple[str, str, str], tuple[float, Content]] = {}
 
     async def data(self, kind: str, namespace: str, name: str, *, fresh: bool = False) -> dict[str, bytes] | None:
         """All of it."""
@@ -122,11 +122,21 @@ class ConfigSources:
         key = (kind, namespace, name)
         known = self._known.get(key)
         now = asyncio.get_running_loop().time()
-        if known is not None and known[1] is not None and not fresh and now - known[0] < REFRESH_SECONDS:
+        if known is not None and not fresh and now - known[0] < REFRESH_SECONDS:
             return known[1]
         found = await self._read(kind, namespace, name)
-        self._known[key] = (now, found)
+        self._known.pop(key, None)
+        if found is not None:
+            self._known[key] = (now, found)
+        self._drop_old(now)
         return found
+
+    def _drop_old(self, now: float) -> None:
+        """Pods come and go, and what they have read would stay in memory for ever. The oldest comes first."""
+        for key, (read_at, _) in list(self._known.items()):
+            if now - read_at < REFRESH_SECONDS:
+                break
+            del self._known[key]
 
     async def _read(self, kind: str, namespace: str, name: str) -> Content | None:
         try:
@@ -166,6 +176,11 @@ class PodVolumes:
                 message = problem.message if isinstance(problem, ApiError) else str(problem)
                 raise MountProblem(f'MountVolume.SetUp failed for volume "{volume.name}" : {message}') from problem
         return found
+
+    def forget(self, uid: str) -> None:
+        """A pod needs its tokens no longer."""
+        for key in [each for each in self._tokens if each[0] == uid]:
+            del self._tokens[key]
 
     async def _provide(self, pod: NodePod, volume: Volume, place: Path, facts: Mapping[str, str]) -> str:
         if volume.host_path is not None:
@@ -214,7 +229,7 @@ class PodVolumes:
             user = common_user(pod)
             if user is not None or _fs_group(pod) is not None:
                 mode = 0o600  # which a group extends, see `write_atomically`
-            return {part.service_account_token.path: VolumeFile(token, mode or 0o644, user)}
+            return {part.service_account_token.path: VolumeFile(token, _mode(mode), user)}
         return {}
 
     async def _config(self, pod: NodePod, source: ConfigMapSource, mode: int | None) -> Files:
@@ -236,7 +251,7 @@ class PodVolumes:
                 text = resource_value(pod, container, item.resource_field_ref, self._machine.allocatable)
             else:
                 continue
-            found[item.path] = VolumeFile(text.encode(), item.mode or mode or 0o644)
+            found[item.path] = VolumeFile(text.encode(), _mode(item.mode, mode))
         return found
 
     async def _token(self, pod: NodePod, source: ServiceAccountTokenSource) -> bytes:
@@ -457,14 +472,19 @@ def _keyed(
             return {}
         raise ConfigProblem(f"{what} not found")
     if not items:
-        return {key: VolumeFile(content, mode or 0o644) for key, content in data.items()}
+        return {key: VolumeFile(content, _mode(mode)) for key, content in data.items()}
     found: Files = {}
     for item in items:
         if item.key in data:
-            found[item.path] = VolumeFile(data[item.key], item.mode or mode or 0o644)
+            found[item.path] = VolumeFile(data[item.key], _mode(item.mode, mode))
         elif not optional:
             raise ConfigProblem(f"references non-existent {what} key: {item.key}")
     return found
+
+
+def _mode(*wanted: int | None) -> int:
+    """The first that is set: 0, which lets nobody but root read a file, is a mode like others."""
+    return next((each for each in wanted if each is not None), 0o644)
 
 
 def _named(pod: NodePod, name: str) -> NodeContainer:
@@ -482,16 +502,24 @@ def _image_root(reference: str, images: Path) -> str:
         raise ConfigProblem(str(problem)) from problem
 
 
+_HOST_PATH_TYPES: Final = {
+    "Directory": (Path.is_dir, "a directory"),
+    "File": (Path.is_file, "a file"),
+    "Socket": (Path.is_socket, "a socket file"),
+    "CharDevice": (Path.is_char_device, "a character device"),
+    "BlockDevice": (Path.is_block_device, "a block device"),
+}
+
+
 def _host_path(source: HostPath) -> str:
     path = Path("/", source.path)
-    if source.type == "DirectoryOrCreate":
+    if source.type == "DirectoryOrCreate" and not path.exists():
         path.mkdir(parents=True, exist_ok=True)
-    elif source.type == "FileOrCreate":
+    elif source.type == "FileOrCreate" and not path.exists():
         path.touch()
-    elif source.type == "Directory" and not path.is_dir():
-        raise ConfigProblem(f"hostPath type check failed: {path} is not a directory")
-    elif source.type == "File" and not path.is_file():
-        raise ConfigProblem(f"hostPath type check failed: {path} is not a file")
-    elif not path.exists():
+    check = _HOST_PATH_TYPES.get(source.type.removesuffix("OrCreate"))
+    if check is not None and not check[0](path):
+        raise ConfigProblem(f"hostPath type check failed: {path} is not {check[1]}")
+    if not path.exists():
         raise ConfigProblem(f"hostPath {path} does not exist")
     return str(path)

@@ -1,6 +1,7 @@
 """What volumes contain while time passes."""
 
 import asyncio
+import gc
 import os
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import pytest
 from tests.node.agent.node_bench import NODE, Bench, container, node
 
 from kohort.kube import errors
-from kohort.kube.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, SERVICE_ACCOUNTS
+from kohort.kube.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, SERVICE_ACCOUNTS
 from kohort.node.pressure import Pressure
+from kohort.node.volumes import ConfigSources, Content, PodVolumes
 from kohort.objects.json_types import JsonObject
 from kohort.rules.local_volumes import PROVISIONED_BY, PROVISIONER
 
@@ -57,6 +59,88 @@ async def test_a_path_that_is_none_is_reported(tmp_path: Path) -> None:
         await bench.create(volumes=[{"name": "v", "hostPath": {"path": "/x\0y", "type": "DirectoryOrCreate"}}])
         await bench.until(lambda: any("embedded null" in each for each in bench.said()))
         assert bench.status()["state"] == {"waiting": {"reason": "ContainerCreating"}}
+
+
+async def test_a_mode_of_zero_is_a_mode(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        settings: JsonObject = {"metadata": {"name": "settings", "namespace": "default"}, "data": {"a": "1", "b": "2"}}
+        await bench.cluster.client.create(CONFIG_MAPS, settings, "default")
+        items = [{"key": "a", "path": "a"}, {"key": "b", "path": "b", "mode": 0o440}]
+        volumes = [{"name": "v", "configMap": {"name": "settings", "defaultMode": 0, "items": items}}]
+        uid = await bench.create("p", volumes=volumes)
+        await bench.until(lambda: bench.phase() == "Running")
+        place = tmp_path / "pods" / uid / "volumes" / "v"
+        assert [(place / name).stat().st_mode & 0o777 for name in ("a", "b")] == [0, 0o440]
+
+
+@pytest.mark.parametrize(
+    ("type", "path", "problem"),
+    [
+        ("Socket", "file", "is not a socket file"),
+        ("CharDevice", "file", "is not a character device"),
+        ("BlockDevice", "directory", "is not a block device"),
+        ("File", "directory", "is not a file"),
+        ("FileOrCreate", "directory", "is not a file"),
+        ("Directory", "file", "is not a directory"),
+        ("DirectoryOrCreate", "file", "is not a directory"),
+        ("", "nothing", "does not exist"),
+    ],
+)
+async def test_a_host_path_must_be_what_the_pod_expects(tmp_path: Path, type: str, path: str, problem: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "directory").mkdir()
+    async with node(tmp_path / "node") as bench:
+        await bench.create(volumes=[{"name": "v", "hostPath": {"path": str(tmp_path / path), "type": type}}])
+        await bench.until(lambda: any(problem in each for each in bench.said()))
+        assert bench.status()["state"] == {"waiting": {"reason": "ContainerCreating"}}
+
+
+@pytest.mark.parametrize(
+    ("type", "path"),
+    [("Directory", "made"), ("DirectoryOrCreate", "new/one"), ("FileOrCreate", "new"), ("CharDevice", "/dev/null")],
+)
+async def test_a_host_path_that_is_what_the_pod_expects(tmp_path: Path, type: str, path: str) -> None:
+    (tmp_path / "made").mkdir()
+    async with node(tmp_path / "node") as bench:
+        await bench.create(volumes=[{"name": "v", "hostPath": {"path": str(tmp_path / path), "type": type}}])
+        await bench.until(lambda: bench.phase() == "Running")
+        assert (tmp_path / path).exists()
+
+
+async def test_contents_that_pods_have_read_are_forgotten(tmp_path: Path) -> None:
+    """Every namespace may make any number of ConfigMaps and pods, one after the other."""
+    async with node(tmp_path) as bench:
+        for number in range(5):
+            settings: JsonObject = {"metadata": {"name": f"s{number}", "namespace": "default"}, "data": {"a": "1"}}
+            await bench.cluster.client.create(CONFIG_MAPS, settings, "default")
+            await bench.create("p", volumes=[{"name": "v", "configMap": {"name": f"s{number}"}}])
+            await bench.until(lambda: bench.phase() == "Running")
+            await bench.cluster.client.delete(PODS, "p", "default", grace_seconds=0)
+            await bench.until(lambda: not bench.agent.pods.records())
+            await asyncio.sleep(100)
+        assert sum(isinstance(each, Content) for each in gc.get_objects()) <= 1
+
+
+async def test_a_token_is_forgotten_with_its_pod(tmp_path: Path) -> None:
+    async with node(tmp_path) as bench:
+        account: JsonObject = {"metadata": {"name": "mine", "namespace": "default"}}
+        await bench.cluster.client.create(SERVICE_ACCOUNTS, account, "default")
+        projected = {"sources": [{"serviceAccountToken": {"path": "token"}}]}
+        uid = await bench.create("p", volumes=[{"name": "v", "projected": projected}], serviceAccountName="mine")
+        await bench.until(lambda: bench.phase() == "Running")
+        record = bench.agent.pods.with_uid(uid)
+        assert record is not None
+        client = bench.cluster.client
+        volumes = PodVolumes(client, ConfigSources(client), bench.agent.state.machine, None, secrets_in_memory=False)
+        tokens = []
+        for _ in range(2):
+            await volumes.prepare(record.pod, tmp_path / "volumes", "10.0.0.1")
+            tokens.append((tmp_path / "volumes" / "v" / "token").read_text())
+        assert tokens[0] == tokens[1]
+        volumes.forget(uid)
+        await asyncio.sleep(2)
+        await volumes.prepare(record.pod, tmp_path / "volumes", "10.0.0.1")
+        assert (tmp_path / "volumes" / "v" / "token").read_text() != tokens[0]
 
 
 @as_root
