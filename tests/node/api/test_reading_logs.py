@@ -1,10 +1,17 @@
 """What a container writes is what a reader gets, byte for byte."""
 
 import asyncio
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kohort.node.api import log_reader
 from kohort.node.api.log_reader import InvalidLogOption, LogOptions, log_options, read_log
 from kohort.node.runtimes.log_files import LONGEST_LINE, LogWriter, last_lines
 
@@ -141,3 +148,102 @@ def test_what_a_request_cannot_ask_for(query: dict[str, str], status: int, probl
 def test_seconds_before_there_were_computers(tmp_path: Path) -> None:
     options = log_options({"sinceSeconds": str(1 << 60)})
     assert read(written(tmp_path / "0.log", b"a\n"), options) == b"a\n"
+
+
+LINES = st.lists(
+    st.builds(
+        lambda stream, tag, text: b"2026-01-01T00:00:00Z %s %s %s\n" % (stream, tag, text),
+        st.sampled_from([b"stdout", b"stderr"]),
+        st.sampled_from([b"F", b"P"]),
+        st.text("ab ", max_size=9).map(str.encode),
+    ),
+    max_size=12,
+)
+
+
+def expected_tail(lines: list[bytes], wanted: int | None, stream: str) -> bytes:
+    """What the last lines are, by going through a list of them."""
+    chosen = [line for line in lines if stream == "All" or line.split(b" ")[1] == stream.lower().encode()]
+    kept: list[bytes] = []
+    ends = 0
+    for line in reversed(chosen):
+        complete = line.split(b" ")[2] == b"F"
+        ends += complete or not kept
+        if wanted is not None and ends > wanted:
+            break
+        kept.append(line.split(b" ", 3)[3] if complete else line.split(b" ", 3)[3].removesuffix(b"\n"))
+    return b"".join(reversed(kept))
+
+
+@given(
+    st.lists(LINES, min_size=1, max_size=3),
+    st.none() | st.integers(0, 8),
+    st.sampled_from(log_reader.STREAMS),
+    st.integers(1, 60),
+    st.booleans(),
+)
+def test_the_last_lines_of_several_files(
+    parts: list[list[bytes]], wanted: int | None, stream: str, block: int, follow: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as directory, mock.patch.object(log_reader, "BLOCK", block):
+        path = Path(directory, "0.log")
+        for number, part in enumerate(reversed(parts)):
+            path.with_name(f"0.log.{number}" if number else "0.log").write_bytes(b"".join(part))
+        options = LogOptions(tail=wanted, stream=stream, follow=follow)
+        assert read(path, options) == expected_tail([line for part in parts for line in part], wanted, stream)
+
+
+MEASURED = """
+import asyncio, resource, sys
+from pathlib import Path
+from kohort.node.api.log_reader import LogOptions, read_log
+
+async def count(options):
+    return sum([len(chunk) async for chunk in read_log(Path(sys.argv[1]), options, lambda: False)])
+
+def most():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+before = most()
+wanted = (LogOptions(), LogOptions(tail=10**9), LogOptions(since="2027-01-01T00:00:00Z"))
+print([asyncio.run(count(options)) for options in wanted], most() - before)
+"""
+
+
+@pytest.mark.parametrize("text", [b"x" * 99, b"x" * (30 << 20)], ids=["short", "long"])
+def test_a_large_log_is_never_in_memory_as_a_whole(tmp_path: Path, text: bytes) -> None:
+    """A container may write gigabytes before its log is set aside."""
+    path, count = tmp_path / "0.log", (30 << 20) // len(text)
+    path.write_bytes((b"2026-01-01T00:00:00Z stdout F " + text + b"\n") * count)
+    found = subprocess.run([sys.executable, "-c", MEASURED, str(path)], check=True, capture_output=True, text=True)
+    sizes, _, memory = found.stdout.rpartition(" ")
+    assert sizes == str([(len(text) + 1) * count] * 2 + [0])
+    assert int(memory) < 20 << 20
+
+
+def test_a_line_that_is_longer_than_is_kept_together_is_one_line(tmp_path: Path) -> None:
+    path, text = tmp_path / "0.log", b"x" * (3 * log_reader.LONGEST)
+    path.write_bytes(b"2026-01-01T00:00:00Z stdout F " + text + b"\n2026-01-01T00:00:00Z stdout F last\n")
+    assert read(path, LogOptions()) == text + b"\nlast\n"
+    assert read(path, LogOptions(tail=1)) == b"last\n"
+    assert read(path, LogOptions(tail=2, timestamps=True)).count(b"2026-") == 2
+
+
+def test_a_log_that_does_not_exist_yet_is_waited_for(tmp_path: Path) -> None:
+    """So it is for a moment while it is set aside; others must have their turn meanwhile."""
+    path = tmp_path / "0.log"
+
+    async def follow() -> bytes:
+        running = [True]
+
+        async def write_late() -> None:
+            await asyncio.sleep(0.05)
+            written(path, b"late\n")
+            await asyncio.sleep(0.3)
+            running.clear()
+
+        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+            tasks.create_task(write_late())
+            return b"".join([chunk async for chunk in read_log(path, LogOptions(follow=True), lambda: bool(running))])
+
+    assert asyncio.run(follow()) == b"late\n"

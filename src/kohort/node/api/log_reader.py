@@ -7,12 +7,15 @@
 | `sinceTime`                  | RFC 3339                | 400                            |
 |                              | without `sinceSeconds`  | 422                            |
 | `stream`                     | `All`, `Stdout`, `Stderr` | 422                          |
+
+A container writes as much as it likes before its file is set aside, and lines as long as its runtime permits. So files
+are read in blocks, and a reader never has much more than one of them in memory. For `tailLines`, the place where they
+begin is looked for from the end, block by block; what follows it is read like any other log.
 """
 
 import asyncio
 import io
 import os
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -26,6 +29,11 @@ POLL_SECONDS = 0.1
 OLD_FILES = 9
 STREAMS = ("All", "Stdout", "Stderr")
 LARGEST_NUMBER = (1 << 63) - 1
+BLOCK = 256 << 10
+LONGEST = 1 << 20
+"""Bytes of a line that are kept together; runtimes usually write parts of 16 KiB."""
+HEADER = 256
+"""Bytes in which the time, the stream and the tag of a line are."""
 LONGEST_PAST = 100 * 365 * 86400
 """Seconds. No log is older."""
 
@@ -97,43 +105,60 @@ class Line(msgspec.Struct, frozen=True):
         parts = line.split(b" ", 3)
         if len(parts) != 4:
             return None
-        time, stream, tag, text = parts
-        return Line(time.decode(), stream.decode(), tag.partition(b":")[0] != b"P", text)
+        time, stream = (each.decode(errors="replace") for each in parts[:2])
+        return Line(time, stream, parts[2].partition(b":")[0] != b"P", parts[3])
 
 
 async def read_log(path: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncIterator[bytes]:
     """The log at `path` with its older parts; while `running()`, what is added to it if asked to follow."""
-    left, shown = options.limit, LineFormat(options.timestamps)
-    async for line in _lines(path, options, running):
-        text, left = _limited(shown.text(line), left)
+    left, shown, wanted = options.limit, LineFormat(options.timestamps), _filter(options)
+    async for lines in _lines(path, options, running):
+        text, left = _limited(b"".join(shown.text(line) for line in lines if wanted(line)), left)
         if text:
             yield text
         if left == 0:
             return
+        await asyncio.sleep(0)  # other requests have their turn after each block
 
 
-async def _lines(path: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncIterator[Line]:
-    """Only a line feed ends a line: whatever else a container wrote is in between."""
-    file = _opened(path)
+async def _lines(path: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncIterator[list[Line]]:
+    """Block by block."""
+    files, cutter = _opened_parts(path), LineCutter()
     try:
-        *written, rest = file.read().split(b"\n")
-        for line in _tail(list(_selected(_stored(path, written), options)), options.tail):
-            yield line
+        if options.tail is not None:
+            await _seek_tail(files, options.tail, _filter(options))
+        for file in files:
+            while block := file.read(BLOCK):
+                yield cutter.cut(block)
         while options.follow:
-            ending, replaced = not running(), _replaced(path, file)
-            data = file.read()
-            *lines, rest = (rest + data).split(b"\n")
-            for line in _selected(map(Line.parse, lines), options):
-                yield line
+            ending, replaced, added = not running(), _replaced(path, files[-1]), False
+            while block := files[-1].read(BLOCK):
+                added = True
+                yield cutter.cut(block)
             if replaced:  # and so all of the old one has been read
-                file.close()
-                file = _opened(path)
-            elif ending and not data:
+                files.pop().close()
+                files.append(_opened(path))
+            elif ending and not added:
                 return
-            elif not data:
+            elif not added:
                 await asyncio.sleep(POLL_SECONDS)
     finally:
-        file.close()
+        for file in files:
+            file.close()
+
+
+def _opened_parts(path: Path) -> list[BinaryIO]:
+    """All files of a log, the oldest first. The newest is opened first: one that is set aside meanwhile is found a
+    second time under its next name, instead of not at all."""
+    found: dict[int, BinaryIO] = {}
+    for place in (path, *(path.with_name(f"{path.name}.{number}") for number in range(1, OLD_FILES + 1))):
+        file = _opened(place)
+        number = -1 if isinstance(file, io.BytesIO) else os.fstat(file.fileno()).st_ino
+        if number in found or (number < 0 and found):
+            file.close()
+        else:
+            found[number] = file
+    return list(found.values())[::-1]
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -144,22 +169,78 @@ def _opened(path: Path) -> BinaryIO:
         return io.BytesIO()
 
 
-def _stored(path: Path, current: list[bytes]) -> Iterator[Line | None]:
-    for number in range(OLD_FILES, 0, -1):
-        old = path.with_name(f"{path.name}.{number}")
-        if old.exists():
-            yield from map(Line.parse, old.read_bytes().split(b"\n"))
-    yield from map(Line.parse, current)
+class LineCutter:
+    """Cuts blocks into lines. Only a line feed ends a line: whatever else a container wrote is in between. A line that
+    is longer than `LONGEST` comes in several parts."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._begun: Line | None = None
+        """What a line began with of which parts were returned already."""
+
+    def cut(self, block: bytes) -> list[Line]:
+        *ended, self._rest = (self._rest + block).split(b"\n")
+        found = [self._line(each) for each in ended]
+        if len(self._rest) > LONGEST:
+            found.append(self._part())
+        return [each for each in found if each is not None]
+
+    def _line(self, text: bytes) -> Line | None:
+        begun, self._begun = self._begun, None
+        return Line.parse(text) if begun is None else msgspec.structs.replace(begun, text=text)
+
+    def _part(self) -> Line | None:
+        text, self._rest = self._rest, b""
+        part = Line.parse(text) if self._begun is None else msgspec.structs.replace(self._begun, text=text)
+        if part is None:
+            return None
+        self._begun = msgspec.structs.replace(part, text=b"")
+        return msgspec.structs.replace(part, complete=False)
 
 
-def _selected(lines: Iterator[Line | None], options: LogOptions) -> Iterator[Line]:
+async def _seek_tail(files: list[BinaryIO], wanted: int, selects: Callable[[Line], bool]) -> None:
+    """Go to where the last lines begin; parts of one line count as one."""
+    ends, begun = 0, False
+    for index in reversed(range(len(files))):
+        for after, line in _backwards(files[index]):
+            if line is None:
+                await asyncio.sleep(0)
+            elif selects(line):
+                ends += line.complete or not begun
+                begun = True
+                if ends > wanted:
+                    for older in files[:index]:
+                        older.seek(0, os.SEEK_END)
+                    files[index].seek(after)
+                    return
+        files[index].seek(0)
+
+
+def _backwards(file: BinaryIO) -> Iterator[tuple[int, Line | None]]:
+    """The beginnings of lines, the last line first, each with the place after its end; None after every block. What
+    stands after the last line feed is not a line yet."""
+    position = file.seek(0, os.SEEK_END)
+    rest, end = b"", -1
+    while position > 0:
+        place = position
+        position = max(position - BLOCK, 0)
+        file.seek(position)
+        first, *others = file.read(place - position).split(b"\n")
+        for text in reversed(others):
+            if end >= 0 and (line := Line.parse(text + rest)) is not None:
+                yield end, line
+            end = place - len(text)
+            place, rest = end - 1, b""
+        rest = (first + rest)[:HEADER]
+        yield end, None
+    if end >= 0 and (line := Line.parse(rest)) is not None:
+        yield end, line
+
+
+def _filter(options: LogOptions) -> Callable[[Line], bool]:
     since = clock.parse_time(options.since).timestamp() if options.since else None
-    for line in lines:
-        if line is None or (options.stream != "All" and line.stream != options.stream.lower()):
-            continue
-        if since is not None and _seconds(line.time) < since:
-            continue
-        yield line
+    stream = "" if options.stream == "All" else options.stream.lower()
+    return lambda line: (not stream or line.stream == stream) and (since is None or _seconds(line.time) >= since)
 
 
 def _seconds(time: str) -> float:
@@ -168,22 +249,6 @@ def _seconds(time: str) -> float:
         return datetime.fromisoformat(time).timestamp()
     except ValueError:
         return 0.0
-
-
-def _tail(lines: list[Line], wanted: int | None) -> Iterator[Line]:
-    """The last lines; parts of one line count as one."""
-    if wanted is None:
-        yield from lines
-        return
-    kept: deque[Line] = deque()
-    ends = 0
-    for line in reversed(lines):
-        if line.complete or not kept:
-            ends += 1
-        if ends > wanted:
-            break
-        kept.appendleft(line)
-    yield from kept
 
 
 class LineFormat:
@@ -208,6 +273,7 @@ def _limited(text: bytes, left: int | None) -> tuple[bytes, int | None]:
 
 def _replaced(path: Path, file: BinaryIO) -> bool:
     try:
-        return isinstance(file, io.BytesIO) or path.stat().st_ino != os.fstat(file.fileno()).st_ino
+        found = path.stat().st_ino
+        return isinstance(file, io.BytesIO) or found != os.fstat(file.fileno()).st_ino
     except FileNotFoundError:
         return False
