@@ -266,7 +266,7 @@ class FakeRuntime:
                 image_id=self.image_id,
                 message=self.cannot_run.get(each.config.command[0], "") if each.config.command else "",
             ),
-            {"info": self.container_info},
+            {"info": self.container_info} if request.verbose else {},
         )
 
     async def _update_container(self, request: cri.UpdateContainerResourcesRequest) -> cri.Empty:

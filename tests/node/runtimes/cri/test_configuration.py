@@ -3,6 +3,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kohort.node.grpc.codec import encode
+from kohort.node.grpc.http2 import LARGEST
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.configuration import (
     NODE_LABEL,
@@ -57,6 +59,23 @@ def test_labels_of_the_pod_do_not_change_whose_it_is() -> None:
     pod = msgspec.structs.replace(POD, labels={NODE_LABEL: "other", "io.kubernetes.pod.uid": "u2"})
     found = sandbox_config(pod, "node-1", 0, "").labels
     assert (found[NODE_LABEL], found["io.kubernetes.pod.uid"]) == ("node-1", "u1")
+
+
+def test_all_pods_of_a_node_fit_into_one_list() -> None:
+    """Whatever labels and annotations a user gives to them."""
+    labels = {f"{number:063}.{'a' * 180}/{number:063}": "v" * 63 for number in range(3000)}
+    annotations = {"small": "kept", "large": "x" * (256 << 10)}
+    pod = msgspec.structs.replace(POD, labels={"app": "web", **labels}, annotations=annotations)
+    found = sandbox_config(pod, "node-1", 0, "")
+    assert found.labels["app"] == "web" and found.annotations == {"small": "kept"}
+    sandbox = cri.PodSandbox("id", found.metadata, labels=found.labels, annotations=found.annotations)
+    assert len(encode(cri.ListPodSandboxResponse((sandbox,) * 500))) < LARGEST
+
+
+def test_labels_and_annotations_of_usual_size_are_complete() -> None:
+    pod = msgspec.structs.replace(POD, labels={"b": "1", "a": "2"}, annotations={"n": "x" * 10_000, "m": ""})
+    found = sandbox_config(pod, "node-1", 0, "")
+    assert list(found.labels)[:2] == ["b", "a"] and found.annotations == pod.annotations
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.node.runtimes.cri.fake_runtime import FakeRuntime, beside_http
 
 from kohort.kube.errors import ApiError
+from kohort.node.grpc.http2 import LARGEST
 from kohort.node.grpc.status import Code, RpcError
 from kohort.node.images import NoImage
 from kohort.node.runtimes.cri import image_pulls
@@ -112,6 +114,44 @@ def test_a_pod_that_asks_for_a_user_namespace_is_refused(tmp_path: Path) -> None
         with pytest.raises(CannotStart, match="user namespaces"):
             await runtime.prepare_pod(msgspec.structs.replace(spec(tmp_path), own_users=True))
         assert "RunPodSandbox" not in fake.calls
+
+    run(program, tmp_path)
+
+
+def test_a_container_with_a_huge_environment_disturbs_no_other(tmp_path: Path) -> None:
+    """Its verbose status does not fit into a message."""
+
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        seen = ends(runtime)
+        await runtime.prepare_pod(spec(tmp_path))
+        fake.container_info = json.dumps({"pid": 7, "config": {"envs": "<" * LARGEST}})
+        huge = await runtime.start(launch(tmp_path, "u1_huge_0"))
+        assert huge.running and runtime.cgroup_name("u1", "huge") == huge.runtime_id
+        fake.container_info = '{"pid": 7}'
+        await runtime.start(launch(tmp_path, "u1_other_0"))
+        fake.container_info = json.dumps({"pid": 7, "config": {"envs": "<" * LARGEST}})
+        fake.end("huge", 3)
+        fake.end("other", 4)
+        await asyncio.sleep(5)
+        assert {each.id: each.exit_code for each in seen} == {"u1_huge_0": 3, "u1_other_0": 4}
+
+    run(program, tmp_path)
+
+
+def test_a_container_whose_status_cannot_be_read_disturbs_no_other(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        seen = ends(runtime)
+        await runtime.prepare_pod(spec(tmp_path))
+        for name in ("bad", "other"):
+            await runtime.start(launch(tmp_path, f"u1_{name}_0"))
+        fake.failing["ContainerStatus"] = [RpcError(Code.UNKNOWN, "the metadata is damaged")]
+        fake.end("bad", 3)
+        fake.end("other", 4)
+        while not seen:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        assert [each.id for each in seen] == ["u1_other_0"], "in the same list"
+        await asyncio.sleep(5)
+        assert [each.exit_code for each in seen] == [4, 3]
 
     run(program, tmp_path)
 

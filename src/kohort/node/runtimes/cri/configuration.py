@@ -38,6 +38,10 @@ TERMINATION_PATH: Final = "io.kubernetes.container.terminationMessagePath"
 CRIO_STDIN: Final = "io.kubernetes.cri-o.Stdin"
 """An annotation that CRI-O adds."""
 LONGEST_HOSTNAME: Final = 64
+LARGEST_LABELS: Final = 8 << 10
+LARGEST_ANNOTATIONS: Final = 16 << 10
+"""Characters that a sandbox gets of those of its pod. A list of all sandboxes must fit into one message of 16 MiB; some
+pods with all that the API permits would fill it, and no agent could use the runtime any more."""
 
 MASKED_PATHS: Final = (
     *("/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
@@ -72,8 +76,8 @@ def sandbox_config(pod: PodSandboxSpec, node: str, attempt: int, cgroup_mount: s
         metadata=cri.PodSandboxMetadata(pod.name, pod.uid, pod.namespace, attempt),
         hostname="" if pod.host_network else pod.hostname[:LONGEST_HOSTNAME],
         log_directory=pod.log_directory,
-        labels={**pod.labels, **_pod_labels(pod, node)},
-        annotations=pod.annotations,
+        labels={**smallest(pod.labels, LARGEST_LABELS), **_pod_labels(pod, node)},
+        annotations=smallest(pod.annotations, LARGEST_ANNOTATIONS),
         linux=cri.LinuxPodSandboxConfig(
             cgroup_parent=pod.cgroup.removeprefix(cgroup_mount),
             sysctls={name.replace("/", "."): value for name, value in pod.sysctls.items()},
@@ -87,6 +91,17 @@ def sandbox_config(pod: PodSandboxSpec, node: str, attempt: int, cgroup_mount: s
             ),
         ),
     )
+
+
+def smallest(entries: Mapping[str, str], room: int) -> dict[str, str]:
+    """As many entries as there is room for, small ones first: what runtimes read is small. The order stays."""
+    kept = set()
+    for name in sorted(entries, key=lambda name: (len(name) + len(entries[name]), name)):
+        room -= len(name) + len(entries[name])
+        if room < 0:
+            break
+        kept.add(name)
+    return {name: value for name, value in entries.items() if name in kept}
 
 
 def container_config(

@@ -21,7 +21,7 @@ import contextlib
 import math
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -34,7 +34,7 @@ from kohort.kube.tasks import cancel_all
 from kohort.node.cgroups import MOUNT
 from kohort.node.grpc.status import Code, RpcError
 from kohort.node.pressure import process_cpu_seconds, resident_bytes
-from kohort.node.runtimes.cri import configuration, container_logs, streams
+from kohort.node.runtimes.cri import configuration, container_logs, crio_settings, streams
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import SANDBOX_SECONDS, SECONDS, CriClient, Unsupported
 from kohort.node.runtimes.cri.cni import CniServer
@@ -70,6 +70,8 @@ NO_USER_NAMESPACES: Final = (
     "remove the field, or use a node of kubelet"
 )
 LONGEST_OUTPUT: Final = 10240
+CRIO_CGROUP: Final = "crio-"
+"""How CRI-O begins the names of cgroups; other runtimes use the id of the container."""
 _log = Log(part="node")
 
 
@@ -317,7 +319,7 @@ class CriRuntime:
             raise OSError(message) from problem
         pod = self._specs.get(pod_uid)
         if pod is not None and pod.cgroup:
-            complete_files(Path(pod.cgroup) / (known.info.cgroup_name or known.id), resources.unified)
+            complete_files(Path(pod.cgroup) / self._cgroup_of(known), resources.unified)
 
     async def resize_pod(self, uid: str, values: CgroupValues) -> None:
         sandbox = self._sandboxes.get(uid)
@@ -334,7 +336,11 @@ class CriRuntime:
 
     def cgroup_name(self, pod_uid: str, container: str) -> str:
         found = self._current(pod_uid, container)
-        return found.info.cgroup_name or found.id if found is not None else ""
+        return self._cgroup_of(found) if found is not None else ""
+
+    def _cgroup_of(self, container: _Container) -> str:
+        own = f"{CRIO_CGROUP}{container.id}" if self.name == crio_settings.NAME else container.id
+        return container.info.cgroup_name or own
 
     def _current(self, uid: str, container: str) -> _Container | None:
         """The newest attempt of a container that runs."""
@@ -474,11 +480,12 @@ class CriRuntime:
             if (found := configuration.container_key(each.labels, each.annotations)) is not None:
                 listed[str(found)] = each
         for key, each in listed.items():
-            before = known.get(key)
-            if before is None and key not in self._containers:
-                await self._take_over(key, each)
-            elif before is not None and before.instance.running and each.state != cri.ContainerState.RUNNING:
-                await self._learn_end(key, each)
+            with _one_container(key):
+                before = known.get(key)
+                if before is None and key not in self._containers:
+                    await self._take_over(key, each)
+                elif before is not None and before.instance.running and each.state != cri.ContainerState.RUNNING:
+                    await self._learn_end(key, each)
         for key, container in known.items():
             if container.instance.running and key not in listed and self._containers.get(key) is container:
                 self._ended(key, _lost(container.instance))
@@ -505,7 +512,7 @@ class CriRuntime:
     async def _ask_status(self, key: str, id: str) -> _Container:
         """Raises CannotStart if it does not exist, and RpcError."""
         try:
-            answer = await self._client.call(cri.CONTAINER_STATUS, cri.ContainerStatusRequest(id, True))
+            answer = await self._status(id)
         except RpcError as problem:
             if problem.code == Code.NOT_FOUND:
                 raise CannotStart(problem.detail) from problem
@@ -513,6 +520,16 @@ class CriRuntime:
         assert answer.status is not None
         info = configuration.runtime_info(answer.info)
         return _Container(id, instance_of(key, answer.status, info.pid), answer.status.log_path, info)
+
+    async def _status(self, id: str) -> cri.ContainerStatusResponse:
+        """The verbose status holds the environment of the container, more than once and with every special character
+        escaped: a large one does not fit into a message. Raises RpcError."""
+        try:
+            return await self._client.call(cri.CONTAINER_STATUS, cri.ContainerStatusRequest(id, True))
+        except RpcError as problem:
+            if problem.code != Code.RESOURCE_EXHAUSTED:
+                raise
+        return await self._client.call(cri.CONTAINER_STATUS, cri.ContainerStatusRequest(id, False))
 
     async def _list_sandboxes(self) -> tuple[cri.PodSandbox, ...]:
         request = cri.ListPodSandboxRequest(cri.PodSandboxFilter(label_selector={configuration.NODE_LABEL: self._node}))
@@ -675,6 +692,18 @@ async def _kept_running(loop: Callable[[], Awaitable[None]]) -> None:
         except Exception as problem:
             _log.error("a loop of the container runtime failed", loop=loop.__name__, problem=repr(problem))
         await asyncio.sleep(RETRY_SECONDS)
+
+
+@contextlib.contextmanager
+def _one_container(key: str) -> Iterator[None]:
+    """A container whose status cannot be read does not keep those of others from being read. A runtime that is away
+    does: RpcError."""
+    try:
+        yield
+    except RpcError as problem:
+        if problem.code in (Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED):
+            raise
+        _log.warning("the status of a container could not be read", container=key, problem=str(problem))
 
 
 class _ignored(contextlib.AbstractContextManager[None]):
