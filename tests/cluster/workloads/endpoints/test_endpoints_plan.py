@@ -98,6 +98,24 @@ def test_subsets_separate_ready_from_not_ready() -> None:
     assert [one["targetRef"]["name"] for one in published[0]["addresses"]] == ["b", "c"]
 
 
+def test_ports_share_a_subset_only_if_the_same_addresses_offer_them() -> None:
+    ports = [{"name": "http", "port": 80, "targetPort": "http"}, {"name": "metrics", "port": 90, "targetPort": 90}]
+    facts = service(ports=ports)
+    numbers = {"a": 8000, "b": 8001, "c": 8001}
+    pods = [pod(name, named_ports={("http", "TCP"): port}, ready=name != "c") for name, port in numbers.items()]
+    seen = {
+        tuple((port["name"], port["port"]) for port in subset["ports"]): [
+            [one["targetRef"]["name"] for one in subset.get(key, [])] for key in ("addresses", "notReadyAddresses")
+        ]
+        for subset in plan_subsets(facts, behind(facts, *pods))
+    }
+    assert seen == {
+        (("http", 8000),): [["a"], []],
+        (("http", 8001),): [["b"], ["c"]],
+        (("metrics", 90),): [["a", "b"], ["c"]],
+    }
+
+
 def test_labels_of_the_service_are_copied_but_cannot_replace_ours() -> None:
     facts = ServiceFacts("web", "ns", True, False, [], {"team": "x", "kubernetes.io/service-name": "evil"})
     assert slice_labels(facts) == {

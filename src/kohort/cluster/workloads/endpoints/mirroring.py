@@ -5,12 +5,12 @@ are copied: one slice for each address family of those addresses that have the s
 """
 
 import ipaddress
-import json
 from collections.abc import Iterable
 from typing import Final
 
 from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.endpoints.plan import MANAGED_BY, SERVICE_NAME
+from kohort.cluster.workloads.endpoints.subsets import READINESS, repacked
 from kohort.cluster.workloads.endpoints.trigger_time import LAST_CHANGE
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NotFound
@@ -24,7 +24,6 @@ SKIP: Final = well_known_names.SKIP_MIRROR
 LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 MOST: Final = 1000
 """Addresses of one subset that are mirrored."""
-_READINESS: Final = (("addresses", True), ("notReadyAddresses", False))
 _NOT_COPIED: Final = frozenset({LAST_CHANGE, well_known_names.LAST_APPLIED})
 
 
@@ -69,35 +68,8 @@ def slices(endpoints: JsonObject) -> list[JsonObject]:
     ]
 
 
-def repacked(subsets: Iterable[JsonObject]) -> list[JsonObject]:
-    """The same addresses and ports in as few subsets as possible. An address that is ready for a port in one
-    subset is ready for it."""
-    ports: dict[str, JsonObject | None] = {}
-    members: dict[str, dict[tuple[str, str], tuple[JsonObject, bool]]] = {}
-    for subset in subsets:
-        for port in subset.get("ports") or [None]:
-            key = json.dumps(port, sort_keys=True)
-            ports.setdefault(key, port)
-            table = members.setdefault(key, {})
-            for name, ready in _READINESS:
-                for address in subset.get(name) or []:
-                    target = (address["ip"], (address.get("targetRef") or {}).get("uid") or "")
-                    if ready or target not in table:
-                        table[target] = (address, ready)
-    groups: dict[frozenset[tuple[tuple[str, str], bool]], list[str]] = {}
-    for key, table in members.items():
-        groups.setdefault(frozenset((target, ready) for target, (_, ready) in table.items()), []).append(key)
-    return [
-        {
-            "ports": [port for key in keys if (port := ports[key]) is not None],
-            **{name: [one for one, state in members[keys[0]].values() if state == ready] for name, ready in _READINESS},
-        }
-        for keys in groups.values()
-    ]
-
-
 def _entries(subset: JsonObject) -> Iterable[JsonObject]:
-    for name, ready in _READINESS:
+    for name, ready in READINESS:
         for address in subset.get(name) or []:
             entry: JsonObject = {"addresses": [address["ip"]], "conditions": {"ready": ready}}
             yield entry | {key: address[key] for key in ("hostname", "nodeName", "targetRef") if address.get(key)}

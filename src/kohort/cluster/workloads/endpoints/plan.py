@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.cluster.workloads.endpoints.subsets import repacked
 from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 
@@ -236,7 +237,7 @@ def endpoints_labels(service: ServiceFacts) -> dict[str, str]:
 
 
 def plan_subsets(service: ServiceFacts, backends: Iterable[Backend]) -> list[JsonObject]:
-    """`subsets` of the Endpoints object: addresses grouped by their ports, ready and not ready apart."""
+    """`subsets` of the Endpoints object: addresses that offer the same ports together, ready and not ready apart."""
     groups: dict[tuple[Port, ...], tuple[list[JsonObject], list[JsonObject]]] = {}
     listed = [backend for backend in backends if service.publish_not_ready or not backend.pod.terminating]
     for backend in listed[:MAX_ADDRESSES]:
@@ -244,7 +245,7 @@ def plan_subsets(service: ServiceFacts, backends: Iterable[Backend]) -> list[Jso
             continue
         ready, waiting = groups.setdefault(backend.ports, ([], []))
         (ready if backend.pod.ready or service.publish_not_ready else waiting).append(backend.address)
-    return [_subset(ports, *groups[ports]) for ports in sorted(groups, key=str)]
+    return repacked(_subset(ports, *groups[ports]) for ports in sorted(groups, key=str))
 
 
 def _address(service: ServiceFacts, pod: BackendPod) -> JsonObject:
