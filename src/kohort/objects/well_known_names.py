@@ -24,6 +24,8 @@ DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 LIMIT_RANGER: Final = "kubernetes.io/limit-ranger"
 """What a LimitRange has set by default, in words."""
 APP_ARMOR_PREFIX: Final = "container.apparmor.security.beta.kubernetes.io/"
+SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
+SECCOMP_PREFIX: Final = "container.seccomp.security.alpha.kubernetes.io/"
 
 # On pods of workloads, given by their controllers
 CONTROLLER_REVISION_HASH: Final = "controller-revision-hash"
@@ -58,6 +60,7 @@ ATTRIBUTES_CLASS_PROTECTION: Final = "kubernetes.io/vac-protection"
 
 # On Secrets
 SERVICE_ACCOUNT_TOKEN: Final = "kubernetes.io/service-account-token"
+MOUNTABLE_SECRETS: Final = "kubernetes.io/enforce-mountable-secrets"
 SERVICE_ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
 DOCKER_CONFIG: Final = "kubernetes.io/dockercfg"
 DOCKER_CONFIG_JSON: Final = "kubernetes.io/dockerconfigjson"

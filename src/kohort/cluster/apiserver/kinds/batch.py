@@ -31,6 +31,9 @@ class JobStrategy(WorkloadStrategy):
     rechecks_metadata = 1
     names_pods = True
 
+    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        return [*_index_warnings(obj["spec"], "spec"), *super().warnings(context, obj, old)]
+
     def default(self, obj: JsonObject) -> None:
         spec = spec_of(obj)
         default_workload_template(spec)
@@ -242,8 +245,21 @@ class CronJobStrategy(WorkloadStrategy):
 
     def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
         template = ((obj["spec"].get("jobTemplate") or {}).get("spec") or {}).get("template") or {}
-        path = "spec.jobTemplate.spec.template"
-        return name_warnings(obj, old) + spec_warnings(template.get("metadata") or {}, template.get("spec") or {}, path)
+        path = "spec.jobTemplate.spec"
+        found = name_warnings(obj, old) + _index_warnings(obj["spec"]["jobTemplate"].get("spec") or {}, path)
+        return found + spec_warnings(template.get("metadata") or {}, template.get("spec") or {}, f"{path}.template")
+
+
+def _index_warnings(spec: JsonObject, path: str) -> list[str]:
+    """Of a job with more indexes than its status has room for, if many of them fail."""
+    many = (spec.get("completions") or 0) > 10**5 and (spec.get("parallelism") or 0) > 10**4
+    return [f"{path}: {_TOO_MANY_INDEXES}"] if many and spec.get("completionMode") == "Indexed" else []
+
+
+_TOO_MANY_INDEXES: Final = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes "
+    "might not be able to track completedIndexes when a big number of indexes fail"
+)
 
 
 def _check_schedule(errors: Errors, spec: JsonObject, old: JsonObject | None) -> None:

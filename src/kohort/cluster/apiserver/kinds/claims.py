@@ -5,6 +5,7 @@ from typing import Final
 from kohort.cluster.apiserver.kinds.claim_spec import check_claim_spec
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import default_claim_spec
+from kohort.cluster.apiserver.kinds.pod.warnings import claim_spec_warnings
 from kohort.cluster.apiserver.schema.field_checks import Errors, immutable, qualified, quantity, same
 from kohort.objects import well_known_names
 from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required
@@ -64,10 +65,16 @@ class PersistentVolumeClaimStrategy(Strategy):
         return errors
 
     def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        if CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {}):
-            detail = 'deprecated since v1.8; use "storageClassName" attribute instead'
-            return [f"metadata.annotations[{CLASS_ANNOTATION}]: {detail}"]
+        found = class_annotation_warnings(obj)
+        return [*found, *claim_spec_warnings(obj["spec"], "spec")]
+
+
+def class_annotation_warnings(obj: JsonObject) -> list[str]:
+    """Of a claim or a volume that names its class in the older way."""
+    if CLASS_ANNOTATION not in (obj["metadata"].get("annotations") or {}):
         return []
+    detail = 'deprecated since v1.8; use "storageClassName" attribute instead'
+    return [f"metadata.annotations[{CLASS_ANNOTATION}]: {detail}"]
 
 
 def _settle_sources(spec: JsonObject, before: JsonObject | None) -> None:

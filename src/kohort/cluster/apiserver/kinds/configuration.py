@@ -118,11 +118,20 @@ def _is_json_object(encoded: str) -> bool:
         return False
 
 
+_MOUNTABLE_SECRETS: Final = well_known_names.MOUNTABLE_SECRETS
+
+
 class ServiceAccountStrategy(Strategy):
     has_status = False
     has_generation = False
     deletion_returns_object = True
     rechecks_metadata = 1
+
+    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        if _MOUNTABLE_SECRETS not in (obj["metadata"].get("annotations") or {}):
+            return []
+        detail = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+        return [f"metadata.annotations[{_MOUNTABLE_SECRETS}]: {detail}"]
 
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         """References to secrets are names; all else about them is ignored."""

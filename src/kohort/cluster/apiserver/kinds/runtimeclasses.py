@@ -5,6 +5,7 @@ from kohort.cluster.apiserver.kinds.pod.defaults import round_up
 from kohort.cluster.apiserver.kinds.pod.resources import PLAIN, check_block
 from kohort.cluster.apiserver.kinds.pod.scheduling import check_tolerations
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
+from kohort.cluster.apiserver.kinds.pod.warnings import DEPRECATED_LABELS
 from kohort.cluster.apiserver.kinds.resource_names import check_container
 from kohort.cluster.apiserver.schema.field_checks import Errors, immutable, labels, named, repeats
 from kohort.objects.field_errors import FieldError, duplicate, required
@@ -24,6 +25,10 @@ class RuntimeClassStrategy(Strategy):
         fixed = (obj.get("overhead") or {}).get("podFixed")
         if fixed:
             round_up(fixed)
+
+    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        labels = (obj.get("scheduling") or {}).get("nodeSelector") or {}
+        return [f"scheduling.nodeSelector: {DEPRECATED_LABELS[key]}" for key in labels if key in DEPRECATED_LABELS]
 
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors: Errors = []

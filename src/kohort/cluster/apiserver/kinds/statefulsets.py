@@ -4,9 +4,11 @@ from typing import Final
 
 from kohort.cluster.apiserver.kinds.claim_spec import check_claim_spec
 from kohort.cluster.apiserver.kinds.model import WriteContext
+from kohort.cluster.apiserver.kinds.pod.annotations import check_annotations
 from kohort.cluster.apiserver.kinds.pod.defaults import default_claim_spec
-from kohort.cluster.apiserver.kinds.pod.spec import check_annotations, check_template
+from kohort.cluster.apiserver.kinds.pod.spec import check_template
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
+from kohort.cluster.apiserver.kinds.pod.warnings import claim_spec_warnings
 from kohort.cluster.apiserver.kinds.pod_templates import (
     HISTORY_LIMIT,
     WorkloadStrategy,
@@ -77,6 +79,9 @@ class StatefulSetStrategy(WorkloadStrategy):
         if (obj["spec"].get("revisionHistoryLimit") or 0) < 0:
             detail = "a negative value retains all historical revisions; a value >= 0 is recommended"
             found.append(f"spec.revisionHistoryLimit: {detail}")
+        for index, claim in enumerate(obj["spec"].get("volumeClaimTemplates") or ()):
+            here = f"spec.volumeClaimTemplates[{index}]{'' if old is None else '.Spec'}"
+            found += claim_spec_warnings(claim.get("spec") or {}, here)
         return found
 
     def validate_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:

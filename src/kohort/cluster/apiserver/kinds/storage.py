@@ -5,6 +5,7 @@ from typing import Final
 
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
+from kohort.cluster.apiserver.kinds.pod.warnings import DEPRECATED_LABELS, term_warnings
 from kohort.cluster.apiserver.kinds.volume_sources import check_driver_name
 from kohort.cluster.apiserver.kinds.volume_spec import check_inline_spec
 from kohort.cluster.apiserver.schema.field_checks import (
@@ -74,6 +75,14 @@ class StorageClassStrategy(Strategy):
                 errors.append(duplicate(path, ""))
             known.add(topology)
         return errors
+
+    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        return [
+            f"allowedTopologies[{index}].matchLabelExpressions[{place}].key: {DEPRECATED_LABELS[key]}"
+            for index, term in enumerate(obj.get("allowedTopologies") or ())
+            for place, expression in enumerate(term.get("matchLabelExpressions") or ())
+            if (key := expression.get("key")) in DEPRECATED_LABELS
+        ]
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         errors = self.validate(context, obj)
@@ -285,6 +294,14 @@ class CsiStorageCapacityStrategy(Strategy):
         if capacity is not None and quantity(capacity).nano < 0:
             errors.append(invalid("capacity", capacity, "must be greater than or equal to 0"))
         return errors
+
+    def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
+        topology = obj.get("nodeTopology") or {}
+        labels = topology.get("matchLabels") or {}
+        found = [
+            f"nodeTopology.matchLabels.{key}: {DEPRECATED_LABELS[key]}" for key in labels if key in DEPRECATED_LABELS
+        ]
+        return [*found, *term_warnings(topology, "nodeTopology")]
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         errors = self.validate(context, obj)

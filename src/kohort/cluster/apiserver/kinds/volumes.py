@@ -2,14 +2,18 @@
 
 from typing import Final
 
+from kohort.cluster.apiserver.kinds.claims import class_annotation_warnings
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import default_legacy_sources, round_up
+from kohort.cluster.apiserver.kinds.pod.warnings import source_warnings, term_warnings
 from kohort.cluster.apiserver.kinds.volume_spec import SOURCES, check_volume_spec
 from kohort.cluster.apiserver.schema.field_checks import Errors, immutable, same
 from kohort.kube import clock
 from kohort.objects.field_errors import FieldError, forbidden, invalid
 from kohort.objects.json_types import JsonObject
 
+_SILENT_SOURCES: Final = ("flocker", "quobyte")
+"""Upstream warns of them in pods only."""
 _RECYCLED: Final = (
     "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "
     "Instead, the recommended approach is to use dynamic provisioning."
@@ -55,7 +59,15 @@ class PersistentVolumeStrategy(Strategy):
         return errors
 
     def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        return [_RECYCLED] if obj["spec"].get("persistentVolumeReclaimPolicy") == "Recycle" else []
+        spec = obj["spec"]
+        found = class_annotation_warnings(obj)
+        required = (spec.get("nodeAffinity") or {}).get("required") or {}
+        for index, term in enumerate(required.get("nodeSelectorTerms") or ()):
+            found += term_warnings(term, f"spec.nodeAffinity.required.nodeSelectorTerms[{index}]")
+        if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
+            found.append(_RECYCLED)
+        sources = {name: spec[name] for name in spec if name not in _SILENT_SOURCES}
+        return [*found, *source_warnings(sources, "spec")]
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         errors = self.validate(context, obj) * 2

@@ -18,7 +18,7 @@ VOLUME_PREFIX: Final = "kube-api-access-"
 MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_SECONDS: Final = 3607
 MIRROR: Final = well_known_names.MIRROR_POD
-ENFORCE_SECRETS: Final = "kubernetes.io/enforce-mountable-secrets"
+ENFORCE_SECRETS: Final = well_known_names.MOUNTABLE_SECRETS
 ATTEMPTS: Final = 10
 PAUSE: Final = 0.1
 

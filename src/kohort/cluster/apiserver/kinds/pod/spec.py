@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from kohort.cluster.apiserver.kinds.pod import scheduling, security
+from kohort.cluster.apiserver.kinds.pod.annotations import check_annotations
 from kohort.cluster.apiserver.kinds.pod.containers import (
     PodFacts,
     check_containers,
@@ -27,7 +28,6 @@ from kohort.cluster.apiserver.schema.field_checks import (
     qualified,
 )
 from kohort.cluster.apiserver.schema.metadata_rules import template_errors
-from kohort.objects import well_known_names
 from kohort.objects.field_errors import forbidden, invalid, not_found, not_supported, required, too_long
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_subdomain, in_range
@@ -238,29 +238,6 @@ def _check_file_keys(errors: Errors, path: str, spec: JsonObject) -> None:
                 errors.append(not_found(where, name))
             elif "emptyDir" not in volume:
                 errors.append(invalid(where, name, "referenced volume must be of type emptyDir"))
-
-
-def check_annotations(errors: Errors, path: str, meta: JsonObject, spec: JsonObject, rules: PodRules) -> None:
-    """Annotations that mean something in a pod."""
-    annotations = meta.get("annotations")
-    if not annotations:
-        return
-    mirror = annotations.get(well_known_names.MIRROR_POD)
-    if mirror is not None and not spec.get("nodeName"):
-        detail = "must set spec.nodeName if mirror pod annotation is set"
-        errors.append(invalid(f"{path}[kubernetes.io/config.mirror]", mirror, detail))
-    cost = annotations.get(well_known_names.DELETION_COST)
-    if cost is not None and not rules.tolerate_deletion_cost and not _is_int32(cost):
-        where = f"{path}[controller.kubernetes.io/pod-deletion-cost]"
-        errors.append(invalid(where, cost, "must be a 32bit integer"))
-
-
-def _is_int32(text: str) -> bool:
-    """A 32-bit decimal number without plus sign, and without leading zeros unless it is negative."""
-    digits = text.removeprefix("-")
-    if not digits.isascii() or not digits.isdigit() or (text[0] == "0" and text != "0"):
-        return False
-    return -(2**31) <= int(text) <= MAX_INT32
 
 
 def check_pod_only(errors: Errors, path: str, spec: JsonObject) -> None:

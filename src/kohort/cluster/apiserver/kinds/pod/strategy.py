@@ -8,9 +8,14 @@ from kohort.cluster.apiserver.kinds.metadata import put_back, reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod import pod_level_resources, resize
 from kohort.cluster.apiserver.kinds.pod.allowed_changes import MIRROR, check_annotation_changes, check_changes
+from kohort.cluster.apiserver.kinds.pod.annotations import (
+    check_annotations,
+    check_annotations_match_fields,
+    copy_app_armor,
+)
 from kohort.cluster.apiserver.kinds.pod.defaults import default_pod
 from kohort.cluster.apiserver.kinds.pod.match_label_keys import merge_label_keys
-from kohort.cluster.apiserver.kinds.pod.spec import check_annotations, check_pod_only, check_spec
+from kohort.cluster.apiserver.kinds.pod.spec import check_pod_only, check_spec
 from kohort.cluster.apiserver.kinds.pod.status import (
     check_status,
     gated_condition,
@@ -53,6 +58,7 @@ class PodStrategy(Strategy):
             legacy = not feature_gates.enabled(context.gates, feature_gates.FIX_POD_LEVEL_DEFAULTING)
             pod_level_resources.default_levels(spec, legacy=legacy)
         merge_label_keys(obj)
+        context.warnings += copy_app_armor(obj["metadata"], spec)
         given = (obj.get("status") or {}).get("qosClass")
         obj["status"] = {
             "phase": "Pending",
@@ -95,6 +101,7 @@ class PodStrategy(Strategy):
         errors: Errors = []
         spec, rules = obj["spec"], _rules(obj, context.gates)
         _check_pod(errors, obj, rules)
+        check_annotations_match_fields(errors, obj["metadata"], spec)
         if spec.get("ephemeralContainers"):
             errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
         if spec.get("nodeName") and spec.get("schedulingGates"):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from kohort.cluster.apiserver.kinds.pod.annotations import profile_warnings
 from kohort.cluster.apiserver.kinds.pod.scheduling import PREFERRED, REQUIRED
 from kohort.cluster.apiserver.kinds.pod.security import all_containers
 from kohort.cluster.apiserver.kinds.pod.volume_path_overlaps import overlapping_paths
@@ -40,6 +41,7 @@ def spec_warnings(meta: JsonObject, spec: JsonObject, path: str = "") -> list[st
     """`path` is where the template stands, empty for a pod."""
     head = f"{path}." if path else ""
     found = [*_placement(spec, f"{head}spec"), *_annotations(meta, f"{head}metadata.annotations")]
+    found += profile_warnings(meta, spec, f"{head}metadata.annotations", template=bool(path))
     volumes: list[JsonObject] = spec.get("volumes") or []
     if volumes:
         found += _volumes(spec, f"{head}spec.volumes")
@@ -64,9 +66,9 @@ def _placement(spec: JsonObject, path: str) -> Iterator[str]:
     if node:
         here = f"{path}.affinity.nodeAffinity"
         for index, term in enumerate((node.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()):
-            yield from _term(term, f"{here}.{REQUIRED}.nodeSelectorTerms[{index}]")
+            yield from term_warnings(term, f"{here}.{REQUIRED}.nodeSelectorTerms[{index}]")
         for index, preferred in enumerate(node.get(PREFERRED) or ()):
-            yield from _term(preferred.get("preference") or {}, f"{here}.{PREFERRED}[{index}].preference")
+            yield from term_warnings(preferred.get("preference") or {}, f"{here}.{PREFERRED}[{index}].preference")
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         here, key = f"{path}.topologySpreadConstraints[{index}]", constraint.get("topologyKey")
         if key in DEPRECATED_LABELS:
@@ -75,7 +77,7 @@ def _placement(spec: JsonObject, path: str) -> Iterator[str]:
             yield f"{here}.labelSelector: {NO_SELECTOR}"
 
 
-def _term(term: JsonObject, path: str) -> Iterator[str]:
+def term_warnings(term: JsonObject, path: str) -> Iterator[str]:
     for index, expression in enumerate(term.get("matchExpressions") or ()):
         key = expression.get("key")
         if key in DEPRECATED_LABELS:
@@ -91,10 +93,25 @@ def _annotations(meta: JsonObject, path: str) -> Iterator[str]:
 
 def _volumes(spec: JsonObject, path: str) -> Iterator[str]:
     for index, volume in enumerate(spec.get("volumes") or ()):
-        for source in volume:
-            if source in _DEPRECATED_VOLUMES:
-                shown = "storageOS" if source == "storageos" else source
-                yield f"{path}[{index}].{shown}: {_DEPRECATED_VOLUMES[source]}"
+        yield from source_warnings(volume, f"{path}[{index}]")
+        claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+        if claim:
+            here = f"{path}[{index}].ephemeral.volumeClaimTemplate.spec"
+            yield from claim_spec_warnings(claim.get("spec") or {}, here)
+
+
+def source_warnings(holder: JsonObject, path: str) -> Iterator[str]:
+    """`holder` has a volume source for one of its fields."""
+    for source in holder:
+        if source in _DEPRECATED_VOLUMES:
+            shown = "storageOS" if source == "storageos" else source
+            yield f"{path}.{shown}: {_DEPRECATED_VOLUMES[source]}"
+
+
+def claim_spec_warnings(spec: JsonObject, path: str) -> Iterator[str]:
+    resources = spec.get("resources") or {}
+    for side in ("requests", "limits"):
+        yield from fraction_warnings((resources.get(side) or {}).get("storage"), f"{path}.resources.{side}[storage]")
 
 
 def _repeated(spec: JsonObject, path: str) -> Iterator[str]:
@@ -114,10 +131,13 @@ def _fractions(container: JsonObject, path: str) -> Iterator[str]:
     resources = container.get("resources") or {}
     for name in ("memory", "ephemeral-storage"):
         for side in ("limits", "requests"):
-            text = (resources.get(side) or {}).get(name)
-            if text is not None and text.endswith("m") and Quantity.parse(text).milli % 1000:
-                where = f"{path}.resources.{side}[{name}]"
-                yield f'{where}: fractional byte value "{text}" is invalid, must be an integer'
+            yield from fraction_warnings((resources.get(side) or {}).get(name), f"{path}.resources.{side}[{name}]")
+
+
+def fraction_warnings(amount: str | None, path: str) -> Iterator[str]:
+    """Of an amount of bytes."""
+    if amount is not None and amount.endswith("m") and Quantity.parse(amount).milli % 1000:
+        yield f'{path}: fractional byte value "{amount}" is invalid, must be an integer'
 
 
 def _hidden_variables(container: JsonObject, path: str) -> Iterator[str]:

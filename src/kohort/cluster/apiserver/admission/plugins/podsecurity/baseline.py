@@ -209,8 +209,8 @@ def seccomp_baseline(metadata: JsonObject, spec: JsonObject, minor: int) -> Find
     if minor >= 19:
         return explicit_seccomp(spec)
     annotations = metadata.get("annotations") or {}
-    keys = ["seccomp.security.alpha.kubernetes.io/pod"]
-    keys += [f"container.seccomp.security.alpha.kubernetes.io/{name}" for name in names_of(containers_of(spec))]
+    keys = [well_known_names.SECCOMP_POD]
+    keys += [well_known_names.SECCOMP_PREFIX + name for name in names_of(containers_of(spec))]
     bad = sorted(
         {
             f'{key}="{annotations[key]}"'
