@@ -16,6 +16,7 @@ from kohort.node.runtimes.cri.cni_installation import (
     CONFIGURATION,
     LOOPBACK,
     PLUGIN,
+    TRY_LATER,
     CniAgent,
     install,
     other_network,
@@ -170,3 +171,17 @@ def test_networks_of_others(tmp_path: Path, names: tuple[str, ...], any_other: s
         (tmp_path / name).write_text("{}")
     assert os.path.basename(other_network(tmp_path)) == any_other
     assert os.path.basename(other_network(tmp_path, before_ours=True)) == before_ours
+
+
+async def test_an_agent_of_another_runtime_does_not_answer_for_one_that_is_away(tmp_path: Path, agents: Path) -> None:
+    install(agent(tmp_path, "away"), agents)
+    other = CniServer(agent(tmp_path, "other", "other-cni"), Networks({"pod-b"}, "198.18.2.1"), agents)
+    other.install()
+    await other.start()
+    try:
+        code, answer = await asyncio.to_thread(call, tmp_path, "DEL", "pod-a")
+        assert (code, answer["code"]) == (1, TRY_LATER)
+        code, answer = await asyncio.to_thread(call, tmp_path, "ADD", "pod-b")
+        assert (code, answer["msg"]) == (1, "the node agent does not answer")
+    finally:
+        await other.close()

@@ -1,8 +1,10 @@
 """The CNI plugin and its configuration in the folders of a container runtime, and the agents that they are for.
 
 Every agent whose pods get their network from kohort has an entry in `/run/kohort/cni`: its socket, and a file that says
-which runtime and which folders it uses. The plugin asks all agents at once, since calls name a pod and no agent; the
-agent of the pod answers. So any number of clusters may use a runtime, and may come and go in any order.
+which runtime and which folders it uses. The plugin asks all agents whose entry names its folder at once, since calls
+name a pod and no agent; the agent of the pod answers. So any number of clusters may use a runtime, and may come and go
+in any order. Agents of other runtimes are not asked: none of them can have the pod, and an answer of theirs must not
+stand for that of an agent that does not run.
 
 | what happens                            | entry of the agent | plugin and configuration                       |
 |-----------------------------------------|--------------------|------------------------------------------------|
@@ -52,10 +54,23 @@ def answer(document, code=0):
     sys.exit(code)
 
 
+def sockets_of_agents():
+    """Of those whose runtime calls plugins in the folder of this one."""
+    folder = os.path.realpath(os.path.dirname(sys.argv[0]))
+    for path in sorted(glob.glob(AGENTS + "/*.json")):
+        try:
+            with open(path) as file:
+                agent = json.load(file)
+        except (OSError, ValueError):
+            continue
+        if os.path.realpath(agent["binaries"]) == folder:
+            yield path[: -len("json")] + "sock"
+
+
 def ask_all(request, patience):
     """The answer of the agent that the pod belongs to, if one has come, and whether any agent has answered."""
     waiting, begun, answered = selectors.DefaultSelector(), time.monotonic(), False
-    for path in sorted(glob.glob(AGENTS + "/*.sock")):
+    for path in sockets_of_agents():
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(1)
         try:
