@@ -80,11 +80,17 @@ def recovery_of(
     seconds = recovery_seconds(set_annotations)
     if not seconds:
         return None
+    until = recovery_until(pod_annotations)
+    return EngineRecovery(seconds, None if until is None else (until - now).total_seconds())
+
+
+def recovery_until(pod_annotations: Mapping[str, str]) -> datetime | None:
+    """What is noted on a pod. None if nothing is, or if it is no time."""
     try:
-        until = datetime.fromisoformat(pod_annotations.get(RECOVERY_UNTIL, ""))
-        return EngineRecovery(seconds, (until - now).total_seconds())
-    except (ValueError, TypeError):
-        return EngineRecovery(seconds)
+        found = datetime.fromisoformat(pod_annotations.get(RECOVERY_UNTIL, ""))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
 
 
 def decide_recovery(recovery: EngineRecovery | None, *, leader_ready: bool, pod_ready: bool) -> RecoveryDecision | None:

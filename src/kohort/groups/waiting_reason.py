@@ -29,11 +29,12 @@ import msgspec
 
 from kohort.groups import messages
 from kohort.groups.caches import BY_GROUP, GroupCache, by_group
-from kohort.groups.engine_recovery import recovery_seconds
+from kohort.groups.engine_recovery import recovery_seconds, recovery_until
 from kohort.groups.group_problems import GroupProblems
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.missed_webhook import missed_webhook
 from kohort.groups.observed_groups import cannot_be_completed
+from kohort.kube import clock
 from kohort.kube.errors import BadRequest, Forbidden, Invalid
 from kohort.kube.resources import Key
 from kohort.objects.core import Pod
@@ -185,9 +186,9 @@ def _pod_obstacle(index: int, pod: Pod) -> Obstacle | None:
         text = messages.terminating(pod.spec.node_name, pod.metadata.deletion_timestamp or "")
     elif pod_is_ready(pod):
         return None
-    elif group_labels.RECOVERY_UNTIL in pod.metadata.annotations:
+    elif (until := recovery_until(pod.metadata.annotations)) is not None:
         reason = WaitingReason.ENGINE_RECOVERING
-        text = messages.engine_recovers(why_not_ready(pod), pod.metadata.annotations[group_labels.RECOVERY_UNTIL])
+        text = messages.engine_recovers(why_not_ready(pod), clock.format_time(until))
     else:
         reason, text = _unready_reason(pod), f"is {why_not_ready(pod)}"
     return Obstacle(reason, messages.pod_obstacle(index, pod.metadata.name, text))
