@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -55,23 +56,26 @@ async def test_two_pods_listen_on_the_same_port(cluster: ContainerCluster) -> No
 
 
 async def test_a_network_that_cannot_be_made_is_tried_again_and_leaves_no_sandbox(
-    cluster: ContainerCluster, runtime: RuntimeUnderTest
+    cluster: ContainerCluster, runtime: RuntimeUnderTest, tmp_path: Path
 ) -> None:
     async with cluster.node() as agent:
+        # Replaced in one step: CRI-O watches the folder, and has no network while the plugin is missing.
         plugin = runtime.cni_bin / cni.PLUGIN
-        works = plugin.with_name("works")
-        plugin.rename(works)
-        failing = f"""#!/bin/sh
+        works, failing = tmp_path / cni.PLUGIN, tmp_path / "failing"
+        shutil.copy2(plugin, works)
+        failing.write_text(
+            f"""#!/bin/sh
 [ $CNI_COMMAND = ADD ] || exec {works}
 echo '{{"code": 7, "msg": "no network today"}}'
 exit 1
 """
-        plugin.write_text(failing)
-        plugin.chmod(0o755)
+        )
+        failing.chmod(0o755)
+        shutil.move(failing, plugin)
         await cluster.create("a")
         assert "no network today" in await cluster.until_event("a", "FailedCreatePodSandBox")
         assert runtime.container_ids() == []
-        works.rename(plugin)
+        shutil.move(works, plugin)
         record = agent.pods.find("default", "a")
         assert record is not None
         record.wake()

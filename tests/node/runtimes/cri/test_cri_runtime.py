@@ -17,6 +17,8 @@ from kohort.node.images import NoImage
 from kohort.node.runtimes.cri import image_pulls
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient, Unsupported
+from kohort.node.runtimes.cri.cni import CniServer
+from kohort.node.runtimes.cri.cni_installation import CniAgent
 from kohort.node.runtimes.cri.discovery import (
     CannotUseRuntime,
     RuntimeFacts,
@@ -26,7 +28,7 @@ from kohort.node.runtimes.cri.discovery import (
     record,
 )
 from kohort.node.runtimes.cri.image_pulls import RegistryImages
-from kohort.node.runtimes.cri.leftover_sandboxes import end_sandboxes
+from kohort.node.runtimes.cri.leftover_sandboxes import NoNetworks, end_sandboxes
 from kohort.node.runtimes.cri.runtime import CriRuntime
 from kohort.node.runtimes.interface import (
     CannotCreate,
@@ -107,6 +109,30 @@ def test_a_pod_from_its_sandbox_to_its_removal(tmp_path: Path) -> None:
         assert (fake.sandboxes, fake.containers, await runtime.instances()) == ({}, {}, {})
 
     run(program, tmp_path)
+
+
+@pytest.mark.parametrize(("ready_after", "waits"), [(0.0, 0.0), (1.0, 1.0), (100.0, 5.0)])
+def test_an_agent_waits_until_the_runtime_has_noticed_its_network(
+    tmp_path: Path, ready_after: float, waits: float
+) -> None:
+    async def main() -> None:
+        fake, loop = FakeRuntime(tmp_path / "s"), asyncio.get_running_loop()
+        await fake.start()
+        ready = fake.conditions
+        if ready_after:
+            fake.conditions = (ready[0], cri.RuntimeCondition("NetworkReady", False, "NetworkPluginNotReady"))
+            loop.call_later(ready_after, lambda: setattr(fake, "conditions", ready))
+        of_agent = CniAgent(str(tmp_path), str(fake.socket), str(tmp_path / "bin"), str(tmp_path / "conf"))
+        client = CriClient(fake.socket)
+        networks = CniServer(of_agent, NoNetworks(), tmp_path / "agents")
+        runtime = CriRuntime(client, "node-1", "fake", "1.0", RegistryImages(client, no_secrets), networks)
+        begun = loop.time()
+        await runtime.instances()
+        assert waits - 0.1 < loop.time() - begun < waits + 0.5
+        await runtime.close(stop=False)
+        await fake.stop()
+
+    virtual_time.run(main())
 
 
 def test_a_pod_that_asks_for_a_user_namespace_is_refused(tmp_path: Path) -> None:

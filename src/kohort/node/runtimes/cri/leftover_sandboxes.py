@@ -15,7 +15,7 @@ ATTEMPTS: Final = 5
 PAUSE_SECONDS: Final = 1.0
 
 
-class _NoNetworks:
+class NoNetworks:
     """Answers the runtime's plugin: the networks are removed by those who call this module."""
 
     def has(self, uid: str) -> bool:
@@ -37,7 +37,7 @@ async def end_sandboxes(directory: Path) -> set[str]:
     before = discovery.recorded(directory)
     if before is None:
         return set()
-    client, networks = CriClient(Path(before.socket)), CniServer(before.cni_agent(directory), _NoNetworks())
+    client, networks = CriClient(Path(before.socket)), CniServer(before.cni_agent(directory), NoNetworks())
     await networks.start()
     try:
         found = await _sandboxes(client, before.owner)

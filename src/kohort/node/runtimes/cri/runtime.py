@@ -61,6 +61,7 @@ LIST_SECONDS: Final = 1.0
 SAFEGUARD_SECONDS: Final = 10.0
 STATUS_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 1.0
+NETWORK_SECONDS: Final = 5.0
 SHORTEST_WAIT, LONGEST_WAIT = 0.1, 3.0
 """Before another attempt to reach a runtime that does not answer."""
 ROTATION_SECONDS: Final = 10.0
@@ -215,10 +216,23 @@ class CriRuntime:
         if not self._tasks:
             if self._networks is not None:
                 await self._networks.start()
+                await self._until_network_ready()
             removal = ImageRemoval(self._client).run
             loops = (self._watch, self._follow_events, self._rotate_logs, self._clear_up, self._check_health, removal)
             self._tasks = [asyncio.create_task(_kept_running(each), name=f"cri{each.__name__}") for each in loops]
         return {id: each.instance for id, each in self._containers.items()}
+
+    async def _until_network_ready(self) -> None:
+        """The configuration of the network may have been written just now: a runtime that has not noticed it yet fails
+        to make sandboxes. One that does not get ready in time is reported by the node."""
+        with contextlib.suppress(TimeoutError, RpcError):
+            async with asyncio.timeout(NETWORK_SECONDS):
+                while True:
+                    answer = await self._client.call(cri.STATUS, cri.StatusRequest(), timeout=STATUS_SECONDS)
+                    conditions = answer.status.conditions if answer.status is not None else ()
+                    if not problem_of(conditions, "NetworkReady"):
+                        return
+                    await asyncio.sleep(SHORTEST_WAIT)
 
     async def start(self, launch: Launch) -> Instance:
         key = parse_container_key(launch.id)
