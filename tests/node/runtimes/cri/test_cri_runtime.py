@@ -527,8 +527,10 @@ class Puller:
         self.events: list[tuple[str, str]] = []
         self.woken = asyncio.Event()
 
-    def request(self, image: str, policy: str = "", attempt: int = 0, uid: str = "u1") -> ImageRequest:
-        pod = NodePod(metadata=ObjectMeta(name="web", namespace="default", uid=uid))
+    def request(
+        self, image: str, policy: str = "", attempt: int = 0, uid: str = "u1", namespace: str = "default"
+    ) -> ImageRequest:
+        pod = NodePod(metadata=ObjectMeta(name="web", namespace=namespace, uid=uid))
         container = NodeContainer(name="c", image=image, image_pull_policy=policy)
         return ImageRequest(
             pod, container, attempt, lambda kind, reason, text: self.events.append((reason, text)), self.woken.set
@@ -690,6 +692,30 @@ def test_a_pull_that_waits_for_others_says_so(tmp_path: Path, monkeypatch: pytes
     with_images(program, tmp_path)
 
 
+@pytest.mark.parametrize("image", ["app:1", "slow.example/29:1"])
+def test_namespaces_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
+    """Also for an image that another namespace waits for at the end of its queue."""
+    monkeypatch.setattr(image_pulls, "SLOW_SECONDS", 2.0)
+
+    async def program(fake: FakeRuntime, puller: Puller) -> None:
+        names = [f"slow.example/{number}:1" for number in range(30)]
+        fake.pull_times = dict.fromkeys(names[:-1], 1000.0)
+        fake.registry = {"docker.io/library/app:1": APP, names[-1]: APP}
+        pullers = [Puller(puller.images) for _ in names]
+        waiting = [
+            asyncio.create_task(each.ensure(each.request(name, uid=name)))
+            for each, name in zip(pullers, names, strict=True)
+        ]
+        await asyncio.sleep(0.1)
+        begun = asyncio.get_running_loop().time()
+        assert await puller.ensure(puller.request(image, uid="other", namespace="other")) == "sha256:a"
+        assert asyncio.get_running_loop().time() - begun < 3
+        for task in waiting:
+            task.cancel()
+
+    with_images(program, tmp_path)
+
+
 def test_a_refusal_names_the_registry_and_what_to_do(tmp_path: Path) -> None:
     async def program(fake: FakeRuntime, puller: Puller) -> None:
         fake.refused = {"r.example/a:1"}
@@ -717,15 +743,17 @@ def test_a_refusal_names_the_secret_that_cannot_be_used(tmp_path: Path) -> None:
     with_images(program, tmp_path)
 
 
-def test_nothing_is_remembered_of_a_pod_that_was_deleted_during_its_pull(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ends_before", [5, 20])
+def test_nothing_is_remembered_of_a_pod_that_was_deleted_during_its_pull(tmp_path: Path, ends_before: int) -> None:
     async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
         fake.pull_time, fake.registry = 10.0, {"docker.io/library/app:1": APP}
         assert isinstance(runtime.images, RegistryImages)
         request = Puller(runtime.images).request("app:1")
         with pytest.raises(ImageBeingPulled):
             await runtime.images.ensure(request)
-        await asyncio.sleep(20)
+        await asyncio.sleep(ends_before)
         await runtime.remove_pod("u1")
+        await asyncio.sleep(20)
         fake.images.clear()
         with pytest.raises(ImageBeingPulled):
             await runtime.images.ensure(request)

@@ -11,9 +11,9 @@ own: the pod is reconciled meanwhile, can be deleted, and is woken when the imag
 that want the same image with the same credentials share one pull. All credentials that fit are tried in turn; they are
 never logged, nor part of an event.
 
-Three images are pulled at the same time. A pull that takes longer than a minute does not count any more: a registry
-that answers slowly, or never, must not keep other pods from starting. Events say that an image is still being pulled,
-or still waits for its turn, after one minute, three, seven and so on.
+Three images are pulled at the same time; namespaces take turns (`pull_turns`). A pull that takes longer than a minute
+does not count any more: a registry that answers slowly, or never, must not keep other pods from starting. Events say
+that an image is still being pulled, or still waits for its turn, after one minute, three, seven and so on.
 """
 
 import asyncio
@@ -42,6 +42,7 @@ from kohort.node.runtimes.cri.image_names import (
     keys_of_file,
     keys_of_secret,
 )
+from kohort.node.runtimes.cri.pull_turns import PullTurns
 from kohort.node.runtimes.interface import ImageBeingPulled, ImageRequest
 from kohort.objects import container_reasons
 from kohort.objects.core import Secret
@@ -88,7 +89,8 @@ class RegistryImages:
         self._begun: set[tuple[str, tuple[Credentials, ...]]] = set()
         """Pulls that have had their turn."""
         self._waiting: set[tuple[str, str, int]] = set()
-        self._free = asyncio.Semaphore(AT_ONCE)
+        self._turns = PullTurns(AT_ONCE)
+        self._turn_of: dict[tuple[str, tuple[Credentials, ...]], asyncio.Future[None]] = {}
         self._rate = TokenBucket(PULLS_A_SECOND, BURST)
 
     async def ensure(self, request: ImageRequest) -> Image:
@@ -128,6 +130,7 @@ class RegistryImages:
 
     def forget(self, pod_uid: str) -> None:
         """A pod is gone; pulls that were begun for it may end."""
+        self._waiting = {each for each in self._waiting if each[0] != pod_uid}
         for who in [each for each in self._finished if each[0] == pod_uid]:
             del self._finished[who]
 
@@ -164,13 +167,18 @@ class RegistryImages:
         try:
             keys, unusable = await self._keys(request)
             credentials = tuple(fitting(name, keys))
-            key = (str(name), credentials)
+            key, namespace = (str(name), credentials), request.pod.metadata.namespace
             if key not in self._pulls:
-                self._pulls[key] = asyncio.create_task(self._pull(name, credentials), name=f"pull {name}")
-                self._pulls[key].add_done_callback(lambda _: self._pulls.pop(key, None))
+                self._turn_of[key] = self._turns.ask(namespace)
+                pull = asyncio.create_task(self._pull(name, credentials, self._turn_of[key]), name=f"pull {name}")
+                self._pulls[key] = pull
+                pull.add_done_callback(lambda _: (self._pulls.pop(key, None), self._turn_of.pop(key, None)))
+            else:
+                self._turns.share(self._turn_of[key], namespace)
             result = await self._reported(request, key, self._pulls[key])
             problem = _with_advice(result.problem, name, len(credentials), unusable)
-            self._finished[who] = msgspec.structs.replace(result, problem=problem)
+            if who in self._waiting:
+                self._finished[who] = msgspec.structs.replace(result, problem=problem)
         finally:
             self._waiting.discard(who)
             request.wake()
@@ -191,9 +199,12 @@ class RegistryImages:
                 message = f'Image "{image}" has waited {duration(passed)} for {AT_ONCE} other pulls of this node'
             request.event("Normal", "Pulling", message)
 
-    async def _pull(self, name: ImageName, credentials: tuple[Credentials, ...]) -> PullResult:
+    async def _pull(
+        self, name: ImageName, credentials: tuple[Credentials, ...], turn: "asyncio.Future[None]"
+    ) -> PullResult:
         asked, key = clock.seconds(), (str(name), credentials)
-        turn = await self._take_turn()
+        await turn
+        end_turn = self._timed_turn()
         try:
             await self._rate.take()
             begun = clock.seconds()
@@ -208,14 +219,12 @@ class RegistryImages:
                     continue
                 return PullResult(answer.image_ref, "", clock.seconds() - begun, begun - asked)
         finally:
-            turn()
+            end_turn()
             self._begun.discard(key)
         return PullResult(problem="; ".join(dict.fromkeys(problems)))
 
-    async def _take_turn(self) -> Callable[[], None]:
-        """Wait until few others are being pulled; what is returned ends the turn, which ends by itself after a
-        while."""
-        await self._free.acquire()
+    def _timed_turn(self) -> Callable[[], None]:
+        """What is returned ends the turn, which ends by itself after a while."""
         over = False
 
         def end() -> None:
@@ -223,7 +232,7 @@ class RegistryImages:
             timer.cancel()
             if not over:
                 over = True
-                self._free.release()
+                self._turns.end()
 
         timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, end)
         return end
