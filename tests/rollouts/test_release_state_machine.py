@@ -9,6 +9,7 @@ from tests.rollouts.observations import NOW, THREE, WORKLOAD, observation, progr
 from kohort.objects.json_types import Json
 from kohort.rollouts import messages, release_state_machine
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, ProblemReason, Waiting
+from kohort.rollouts.forecast_types import ForecastUnknown, ReleaseForecast
 from kohort.rollouts.messages import EventReason, ReleaseOutcome
 from kohort.rollouts.release_actions import DeleteRelease, JoinTrafficRouting
 from kohort.rollouts.release_state import Observation, ReleaseDecision
@@ -179,6 +180,46 @@ def test_a_superseded_version_goes_when_its_traffic_is_back(result: ActionResult
     assert release_state_machine.decide(here).action == RouteAllToStable()
     decision = release_state_machine.decide_after(here, RouteAllToStable(), result)
     assert found_in(decision).finalising_step == step
+
+
+def test_a_new_version_during_a_blue_green_release_waits_for_a_rollback_and_says_so_once() -> None:
+    deployed = rollout(blue_green=True)
+    ref = msgspec.structs.replace(deployed.spec.workload_ref, api_version="apps/v1", kind="Deployment")
+    deployed = msgspec.structs.replace(deployed, spec=msgspec.structs.replace(deployed.spec, workload_ref=ref))
+    within = msgspec.structs.replace(WORKLOAD, extra_workload=False)
+    here = observation(deployed, workload=msgspec.structs.replace(within, canary_revision="v3"), release=release(0))
+    first = release_state_machine.decide(here)
+    assert first.events == (messages.NEWER_VERSION,)
+    assert first.state.message == messages.NEW_VERSION_DURING_BLUE_GREEN
+    assert release_state_machine.decide(here.with_state(first.state)).events == ()
+    gone_back = release_state_machine.decide(
+        observation(deployed, workload=within, release=release(0)).with_state(first.state)
+    )
+    assert release_state_machine.decide(here.with_state(gone_back.state)).events == (messages.NEWER_VERSION,)
+
+
+def required_capacity(fitting: int | None) -> Observation:
+    subject = rollout()
+    metadata = msgspec.structs.replace(subject.metadata, annotations={rollout_labels.REQUIRE_CAPACITY: "true"})
+    forecast: ReleaseForecast | ForecastUnknown = ForecastUnknown("nodes is forbidden")
+    if fitting is not None:
+        forecast = ReleaseForecast(
+            replicas=(1, 2, 4), extra_replicas=4, unit="group", fitting=fitting, lacking=("cpu",), step_without_room=2
+        )
+    subject = msgspec.structs.replace(subject, metadata=metadata)
+    return observation(subject, reason=INITIALIZING, forecast=forecast)
+
+
+def test_missing_room_is_reported_once_for_every_number_of_replicas_that_lack_it() -> None:
+    state = required_capacity(1).state
+    reported = []
+    for fitting in (None, None, 1, 1, 2, 2, None):
+        here = required_capacity(fitting).with_state(state)
+        decision = release_state_machine.decide_after(here, CheckReferences(), DONE)
+        reported.append(reasons(decision))
+        state = decision.state
+    once = [EventReason.CAPACITY_MISSING]
+    assert reported == [once, [], once, [], once, [], once]
 
 
 def test_the_release_of_a_superseded_version_is_deleted_and_waited_for() -> None:

@@ -12,7 +12,7 @@ from kohort.kube.clock import format_time
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rollouts import messages, rollout_phases
-from kohort.rollouts.action_result import DONE, Done, Problem, ProblemReason, Waiting
+from kohort.rollouts.action_result import DONE, Problem, ProblemReason, Waiting
 from kohort.rollouts.messages import EventReason, ReleaseOutcome
 from kohort.rollouts.release_actions import AdoptHeldWorkload
 from kohort.rollouts.release_state import Observation, ReleaseDecision, State, with_condition
@@ -157,11 +157,11 @@ def test_references_that_were_repaired_take_the_message_back() -> None:
     assert (condition.status, decision.state.message) == ("True", messages.HEALTHY)
 
 
-def test_a_message_of_something_else_stays_when_references_are_repaired() -> None:
-    broken = rollout_phases.decide(healthy(references=MISSING)).state
-    other = msgspec.structs.replace(broken, message="something else")
-    decision = rollout_phases.decide(healthy(references=Done()).with_state(other))
-    assert decision.state.message == "something else"
+def test_references_that_stay_as_good_as_they_were_leave_the_message_alone() -> None:
+    good = rollout_phases.decide(healthy(references=DONE)).state
+    other = msgspec.structs.replace(good, message=messages.COMPLETED)
+    decision = rollout_phases.decide(healthy(references=DONE).with_state(other))
+    assert decision.state.message == messages.COMPLETED
 
 
 def test_references_that_are_not_known_yet_change_nothing() -> None:

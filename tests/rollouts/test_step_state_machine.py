@@ -12,7 +12,7 @@ from kohort.rollouts import messages, step_analysis, step_state_machine
 from kohort.rollouts.action_result import DONE, Done, Problem, Waiting
 from kohort.rollouts.messages import EventReason
 from kohort.rollouts.release_actions import DeleteRelease, ShrinkToBatch, WriteRelease
-from kohort.rollouts.release_state import ReleaseDecision
+from kohort.rollouts.release_state import ReleaseDecision, with_reason
 from kohort.rollouts.rollout_types import BatchRelease, ReleaseProgress, Rollout
 from kohort.rollouts.step_analysis import Passed
 from kohort.rollouts.traffic.actions import (
@@ -249,6 +249,25 @@ def test_approval_is_asked_for_once() -> None:
     first = step_state_machine.decide(here)
     assert reasons(first) == [EventReason.STEP_PAUSED_FOR_APPROVAL]
     assert step_state_machine.decide(here.with_state(first.state)).events == ()
+
+
+def test_approval_is_asked_for_again_after_a_pause_by_the_user() -> None:
+    here = observation(found=progress(1, PAUSED), release=release(0))
+    asked = step_state_machine.decide(here).state
+    resumed = with_reason(asked, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, here.now)
+    assert reasons(step_state_machine.decide(here.with_state(resumed))) == [EventReason.STEP_PAUSED_FOR_APPROVAL]
+
+
+def test_approval_is_asked_for_again_when_routes_had_to_be_repaired() -> None:
+    here = observation(found=progress(1, PAUSED), release=release(0), drift="create Ingress llm-canary")
+    asked = step_state_machine.decide(msgspec.structs.replace(here, drift="")).state
+    routing = step_state_machine.decide(here.with_state(asked))
+    assert found_in(routing).announced_wait == ""
+
+
+def test_a_pause_with_a_duration_forgets_that_approval_was_asked_for() -> None:
+    timed = observation(found=progress(2, PAUSED, announced_wait="Approval"), release=release(1))
+    assert found_in(step_state_machine.decide(timed)).announced_wait == ""
 
 
 def test_routes_that_drifted_are_routed_again_even_at_the_last_step() -> None:

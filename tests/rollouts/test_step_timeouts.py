@@ -5,11 +5,11 @@ import pytest
 from tests.rollouts.observations import observation, progress, release, rollout
 
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts import messages, step_state_machine
+from kohort.rollouts import messages, release_state_machine, step_state_machine
 from kohort.rollouts.action_result import DONE
 from kohort.rollouts.messages import EventReason
 from kohort.rollouts.release_actions import RestoreCanary, WithdrawCanary
-from kohort.rollouts.release_state import Observation, ReleaseDecision
+from kohort.rollouts.release_state import Observation, ReleaseDecision, with_reason
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.traffic.actions import RouteAllToStable
 from kohort.rules import rollout_labels
@@ -125,9 +125,11 @@ def test_the_message_of_a_withdrawn_version_keeps_what_was_wrong_with_its_pods()
 
 def test_a_withdrawn_version_says_so_again_after_a_pause() -> None:
     here = at(90, withdrawing(), starting("0/0 groups ready", **WITHDRAWN))
-    resumed = msgspec.structs.replace(here.state, message=messages.IN_PROGRESS)
-    decision = step_state_machine.decide(here.with_state(resumed))
-    assert decision.state.message == f"the new version was not ready in time, {messages.WITHDRAWN}"
+    paused = with_reason(here.state, rollout_labels.REASON_PAUSED, messages.PAUSED_BY_USER, here.now)
+    resumed = release_state_machine.decide(here.with_state(paused))
+    assert resumed.state.reason == rollout_labels.IN_ROLLING
+    assert resumed.state.message == f"the new version was not ready in time, {messages.WITHDRAWN}"
+    assert release_state_machine.decide(here.with_state(resumed.state)).state.message == resumed.state.message
 
 
 def test_more_time_brings_a_withdrawn_version_back() -> None:

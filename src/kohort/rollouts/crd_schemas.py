@@ -183,6 +183,8 @@ def _progress(revision: str, replicas: str, ready: str) -> JsonObject:
             "graceTimes": TEXTS,
             "timedOutStep": int32(),
             "judgedStep": int32(),
+            "announcedWait": TEXT,
+            "missingReplicas": int32(),
             "analysisAttempt": int32(),
         },
         required=("currentStepState", "finalisingStep", "nextStepIndex", "podTemplateHash", replicas, ready),

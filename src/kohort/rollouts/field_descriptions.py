@@ -112,6 +112,8 @@ ROLLOUT: Final[Mapping[str, str]] = {
     "graceTimes": "When each grace period began, so that a restart does not start it over.",
     "timedOutStep": "The step that was reported as not ready in time.",
     "judgedStep": "The step that the condition Analysis is about.",
+    "announcedWait": "What the release waits for, when an event has announced it: Approval, Capacity or Rollback.",
+    "missingReplicas": "For how many replicas the nodes lacked room, by the last event that said so.",
     "analysisAttempt": "How often releases were begun, and steps again, each time with AnalysisRuns of their own.",
 }
 RELEASE: Final[Mapping[str, str]] = {

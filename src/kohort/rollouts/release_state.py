@@ -7,6 +7,7 @@ decision. Nothing is remembered besides the stored state, so a pass that was cut
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 import msgspec
 
@@ -23,6 +24,15 @@ from kohort.rollouts.step_analysis import Judgement
 from kohort.rollouts.workloads.model import ReleasedWorkload
 from kohort.rules import rollout_labels
 from kohort.rules.rollout_labels import ProgressingReason
+
+
+class ReleaseWait(StrEnum):
+    """What a release can wait for until a user acts. It is announced by one event."""
+
+    APPROVAL = "Approval"
+    CAPACITY = "Capacity"
+    ROLLBACK = "Rollback"
+    """Of a version that came during a blue-green release."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -89,9 +99,9 @@ def without(conditions: Iterable[Condition], type: str) -> tuple[Condition, ...]
 
 
 def with_reason(state: State, reason: ProgressingReason, message: str, now: datetime, *, status: str = "True") -> State:
-    """The reason of Progressing changes; the message of the Rollout says the same."""
+    """The reason of Progressing changes; the message of the Rollout says the same, and what was waited for is over."""
     changed = with_condition(state, rollout_labels.PROGRESSING, status, reason, message, now)
-    return msgspec.structs.replace(changed, message=message)
+    return without_wait(msgspec.structs.replace(changed, message=message))
 
 
 def with_references(state: State, result: ActionResult, now: datetime) -> tuple[State, tuple[ReleaseEvent, ...]]:
@@ -216,6 +226,21 @@ def with_grace_times(state: State, result: ActionResult) -> State:
     if progress is None or times is None or progress.grace_times == dict(times):
         return state
     return state.with_progress(grace_times=dict(times))
+
+
+def with_wait(
+    state: State, wait: ReleaseWait, event: ReleaseEvent, missing_replicas: int = 0
+) -> tuple[State, tuple[ReleaseEvent, ...]]:
+    """The release waits for this now; the event is emitted when it begins to, or when other replicas are missing."""
+    progress = state.progress
+    assert progress is not None
+    if (progress.announced_wait, progress.missing_replicas) == (wait, missing_replicas):
+        return state, ()
+    return state.with_progress(announced_wait=wait.value, missing_replicas=missing_replicas), (event,)
+
+
+def without_wait(state: State) -> State:
+    return state if state.progress is None else state.with_progress(announced_wait="", missing_replicas=0)
 
 
 def with_message(state: State, text: str) -> State:

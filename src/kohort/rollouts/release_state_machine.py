@@ -30,13 +30,16 @@ from kohort.rollouts.release_forecast import SETTLE_SECONDS
 from kohort.rollouts.release_state import (
     Observation,
     ReleaseDecision,
+    ReleaseWait,
     State,
     with_condition,
     with_grace_times,
     with_message,
     with_reason,
     with_references,
+    with_wait,
     without,
+    without_wait,
 )
 from kohort.rollouts.rollout_types import ReleaseProgress
 from kohort.rollouts.traffic.actions import CheckReferences, RemoveCanaryService, RouteAllToStable
@@ -45,6 +48,8 @@ from kohort.rules.rollout_labels import ProgressingReason
 
 CAPACITY_SECONDS: Final = 15.0
 """How often nodes and pods are looked at while a release waits for room."""
+WITHOUT_WORKLOAD: Final = State(phase=rollout_labels.INITIAL, message=messages.WORKLOAD_NOT_FOUND)
+"""The state of a Rollout whose workload does not exist."""
 
 
 def decide(observation: Observation) -> ReleaseDecision:
@@ -160,7 +165,9 @@ def _next_attempt(observation: Observation) -> int:
 
 def _as_begun(progress: ReleaseProgress) -> ReleaseProgress:
     """Without what differs between two looks at a release that begins."""
-    return msgspec.structs.replace(progress, last_update_time="", analysis_attempt=0)
+    return msgspec.structs.replace(
+        progress, last_update_time="", analysis_attempt=0, announced_wait="", missing_replicas=0
+    )
 
 
 def _checked(observation: Observation, result: ActionResult) -> ReleaseDecision:
@@ -172,9 +179,8 @@ def _checked(observation: Observation, result: ActionResult) -> ReleaseDecision:
         return _not_initialized(state, result)
     if (held := _held_by_analysis(observation.with_state(state))) is not None:
         return held
-    if text := _missing_capacity(observation):
-        capacity_events = (messages.capacity_missing(text),) if state.message != text else ()
-        return ReleaseDecision(with_message(state, text), requeue=CAPACITY_SECONDS, events=capacity_events)
+    if (held := _held_by_capacity(observation.with_state(state))) is not None:
+        return held
     condition = state.condition(rollout_labels.PROGRESSING)
     began = condition.last_update_time if condition is not None else ""
     left = observation.seconds_until(began or "", SETTLE_SECONDS)
@@ -195,14 +201,21 @@ def _held_by_analysis(observation: Observation) -> ReleaseDecision | None:
     return ReleaseDecision(with_message(observation.state, text), requeue=rollout_labels.RECHECK, events=events)
 
 
-def _missing_capacity(observation: Observation) -> str:
-    """Why a release that requires room does not begin; empty where it may."""
+def _held_by_capacity(observation: Observation) -> ReleaseDecision | None:
+    """A release that requires room does not begin without it, nor while it is unknown whether there is any."""
+    if not observation.requires_capacity:
+        return None
     match observation.forecast:
-        case ForecastUnknown(problem=problem) if observation.requires_capacity:
-            return messages.capacity_unknown(problem)
-        case ReleaseForecast() as found if observation.requires_capacity and not found.has_room:
-            return messages.too_little_capacity(found)
-    return ""
+        case ForecastUnknown(problem=problem):
+            text, missing = messages.capacity_unknown(problem), 0
+        case ReleaseForecast() as found if not found.has_room:
+            text, missing = messages.too_little_capacity(found), found.extra_replicas - (found.fitting or 0)
+        case _:
+            return None
+    state, events = with_wait(
+        with_message(observation.state, text), ReleaseWait.CAPACITY, messages.capacity_missing(text), missing
+    )
+    return ReleaseDecision(state, requeue=CAPACITY_SECONDS, events=events)
 
 
 def _with_forecast(observation: Observation, state: State) -> tuple[State, tuple[ReleaseEvent, ...]]:
@@ -264,7 +277,10 @@ def _observed(observation: Observation) -> State:
     workload, progress = observation.workload, observation.progress
     if workload is None or workload.canary_revision != progress.revision or workload.in_rollback:
         return observation.state
-    return observation.state.with_progress(
+    state = observation.state
+    if progress.announced_wait == ReleaseWait.ROLLBACK:
+        state = without_wait(state)
+    return state.with_progress(
         observed_rollout_id=workload.release_id, observed_workload_generation=workload.generation
     )
 
@@ -307,9 +323,9 @@ def _superseded(observation: Observation) -> ReleaseDecision:
     """Traffic back, then the canary of the version in between goes. The pin of the stable Service stays, or pods of the
     next version could be reached before its first step."""
     if not (observation.extra_workload or observation.in_place or observation.rollout.partitioned):
-        text = messages.NEW_VERSION_DURING_BLUE_GREEN
-        events = (messages.NEWER_VERSION,) if observation.state.message != text else ()
-        return ReleaseDecision(with_message(observation.state, text), events=events)
+        state = with_message(observation.state, messages.NEW_VERSION_DURING_BLUE_GREEN)
+        state, events = with_wait(state, ReleaseWait.ROLLBACK, messages.NEWER_VERSION)
+        return ReleaseDecision(state, events=events)
     cursor = observation.progress.finalising_step
     if cursor not in _RESET_STEPS or observation.state.reason != rollout_labels.IN_ROLLING:
         state = with_reason(observation.state, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, observation.now)
@@ -404,9 +420,10 @@ def _paused(observation: Observation) -> ReleaseDecision:
         )
     if observation.rollout.spec.strategy.paused:
         return ReleaseDecision(observation.state)
-    return ReleaseDecision(
-        with_reason(observation.state, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, observation.now), requeue=0.0
-    )
+    resumed = with_reason(observation.state, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, observation.now)
+    if (text := step_state_machine.withdrawal_message(observation)) is not None:
+        resumed = with_message(resumed, text)
+    return ReleaseDecision(resumed, requeue=0.0)
 
 
 def _finalising(observation: Observation, found: FinalizingDecision) -> ReleaseDecision:
@@ -451,6 +468,5 @@ def _without_workload(observation: Observation) -> ReleaseDecision:
 def _workload_gone(observation: Observation, found: FinalizingDecision) -> ReleaseDecision:
     if not found.done:
         return found.decision
-    state = State(phase=rollout_labels.INITIAL, message=messages.WORKLOAD_NOT_FOUND)
     events = (*found.decision.events, messages.WORKLOAD_GONE)
-    return ReleaseDecision(state, events=events, outcome=ReleaseOutcome.DELETED)
+    return ReleaseDecision(WITHOUT_WORKLOAD, events=events, outcome=ReleaseOutcome.DELETED)

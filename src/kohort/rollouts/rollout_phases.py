@@ -74,10 +74,9 @@ def _is_stopped(observation: Observation) -> bool:
 
 
 def _not_supported(observation: Observation, text: str) -> ReleaseDecision:
-    events = (messages.not_supported(text),) if observation.state.message != text else ()
-    return ReleaseDecision(
-        _in_phase(observation.state, observation.state.phase or rollout_labels.INITIAL, text), events=events
-    )
+    before = observation.state
+    state = _in_phase(before, before.phase or rollout_labels.INITIAL, text)
+    return ReleaseDecision(state, events=(messages.not_supported(text),) if state != before else ())
 
 
 def decide_after(observation: Observation, action: Action, result: ActionResult) -> ReleaseDecision:
@@ -117,8 +116,8 @@ def next_phase(observation: Observation) -> ReleaseDecision:
     if workload is None:
         if phase == rollout_labels.PROGRESSING:
             return ReleaseDecision(state)
-        events = (_workload_not_found(observation),) if state.message != messages.WORKLOAD_NOT_FOUND else ()
-        return ReleaseDecision(State(phase=rollout_labels.INITIAL, message=messages.WORKLOAD_NOT_FOUND), events=events)
+        missing = release_state_machine.WITHOUT_WORKLOAD
+        return ReleaseDecision(missing, events=(_workload_not_found(observation),) if state != missing else ())
     if not workload.consistent:
         return ReleaseDecision(
             state if phase else _in_phase(state, rollout_labels.INITIAL, state.message), requeue=rollout_labels.RECHECK
@@ -220,7 +219,7 @@ def _with_references(observation: Observation, decision: ReleaseDecision) -> Rel
     match observation.references:
         case Problem(text=text):
             state = with_message(state, text)
-        case Done() if before is not None and state.message == before.message:
+        case Done() if before is not None and before.status == "False":
             state = with_message(state, messages.HEALTHY)
     return msgspec.structs.replace(decision, state=state, events=(*decision.events, *events))
 

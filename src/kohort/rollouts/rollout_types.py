@@ -154,6 +154,10 @@ class ReleaseProgress(msgspec.Struct, frozen=True):
     """Ours: the step that was reported as not ready in time, so that it is reported once."""
     judged_step: int = 0
     """Ours: the step that the condition Analysis is about. The same verdict about the next step is news."""
+    announced_wait: str = ""
+    """Ours: a `ReleaseWait` that was announced by an event, so that it is announced once."""
+    missing_replicas: int = 0
+    """Ours: for how many replicas the nodes lacked room, by the last event that said so."""
     analysis_attempt: int = 0
     """Ours: how often releases and steps were begun, each time with an analysis of its own. It goes on with the next
     release, which may be one of the same version."""
@@ -188,6 +192,8 @@ _COMMON: Final = {
     "grace_times": "graceTimes",
     "timed_out_step": "timedOutStep",
     "judged_step": "judgedStep",
+    "announced_wait": "announcedWait",
+    "missing_replicas": "missingReplicas",
     "analysis_attempt": "analysisAttempt",
 }
 _CANARY: Final = {

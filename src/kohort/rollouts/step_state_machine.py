@@ -44,11 +44,14 @@ from kohort.rollouts.release_actions import (
 from kohort.rollouts.release_state import (
     Observation,
     ReleaseDecision,
+    ReleaseWait,
     State,
     with_condition,
     with_grace_times,
     with_message,
     with_references,
+    with_wait,
+    without_wait,
 )
 from kohort.rollouts.rollout_types import Batch, ReleasePlan
 from kohort.rollouts.step_analysis import AnalysisHeld, AnalysisReason, AnalysisRunning, Failed, Passed, StepResult
@@ -296,7 +299,7 @@ def jump_to(observation: Observation, target: int) -> ReleaseDecision:
         timed_out_step=0,
         analysis_attempt=observation.progress.analysis_attempt + 1,
     )
-    return ReleaseDecision(state, requeue=0.0, events=(messages.jumped(target, count),))
+    return ReleaseDecision(without_wait(state), requeue=0.0, events=(messages.jumped(target, count),))
 
 
 # The states
@@ -319,11 +322,10 @@ def _upgrade(observation: Observation) -> ReleaseDecision:
     if release is None or release.plan != plan:
         return ReleaseDecision(state, WriteRelease(plan), requeue, events)
     if _withdraws(observation):
-        withdrawn = rollout_labels.WITHDRAWN in release.metadata.annotations
-        if observation.in_place and not withdrawn:
+        if observation.in_place and not _withdrawn(observation):
             return ReleaseDecision(state, WithdrawCanary(), requeue, (*events, _withdrawal(observation)))
-        return ReleaseDecision(state, None if withdrawn else RouteAllToStable(), requeue, events)
-    if rollout_labels.WITHDRAWN in release.metadata.annotations:
+        return ReleaseDecision(state, None if _withdrawn(observation) else RouteAllToStable(), requeue, events)
+    if _withdrawn(observation):
         return ReleaseDecision(state, RestoreCanary(), requeue, events)
     batch = release.status.canary_status
     if (
@@ -402,15 +404,25 @@ def _forecast(observation: Observation) -> str:
 def _overdue(observation: Observation, waiting_for: str) -> tuple[State, tuple[ReleaseEvent, ...], None]:
     """The timeout is reported once. A version that was withdrawn has no pods any more: the message keeps what was wrong
     with them."""
-    release, state = observation.release, observation.state
-    if release is not None and rollout_labels.WITHDRAWN in release.metadata.annotations:
-        # A pause by the user is the only thing that replaces the message of a version that was withdrawn.
-        resumed = state.message == messages.IN_PROGRESS
-        return (with_message(state, _not_ready_in_time(observation).message) if resumed else state), (), None
+    state = observation.state
+    if _withdrawn(observation):
+        return state, (), None
     index, count = _place(observation)
     text = messages.not_ready_in_time(index, count, _allowed_seconds(observation), waiting_for)
     events = () if observation.progress.timed_out_step == index else (messages.step_timeout(text),)
     return with_message(state, text).with_progress(timed_out_step=index), events, None
+
+
+def withdrawal_message(observation: Observation) -> str | None:
+    """What a Rollout says again when a user resumes it, whose version was withdrawn for not being ready in time."""
+    if _withdrawn(observation) and _timed_out(observation):
+        return _not_ready_in_time(observation).message
+    return None
+
+
+def _withdrawn(observation: Observation) -> bool:
+    release = observation.release
+    return release is not None and rollout_labels.WITHDRAWN in release.metadata.annotations
 
 
 def _not_ready_in_time(observation: Observation) -> ReleaseEvent:
@@ -449,9 +461,7 @@ def _failed_analysis(observation: Observation) -> bool:
 
 def fails_while_paused(observation: Observation) -> bool:
     """The analysis has failed and the canary is not withdrawn yet: a pause by the user does not stop that."""
-    release = observation.release
-    withdrawn = release is not None and rollout_labels.WITHDRAWN in release.metadata.annotations
-    return _failed_analysis(observation) and not withdrawn
+    return _failed_analysis(observation) and not _withdrawn(observation)
 
 
 def _withdrawal(observation: Observation) -> ReleaseEvent:
@@ -529,11 +539,13 @@ def _paused(observation: Observation) -> ReleaseDecision:
     duration = observation.step.pause_seconds
     if duration is None:
         text = messages.needs_approval(index, count)
-        events = (messages.step_needs_approval(text),) if observation.state.message != text else ()
-        return ReleaseDecision(with_message(observation.state, text), events=events)
+        state = with_message(observation.state, text)
+        state, events = with_wait(state, ReleaseWait.APPROVAL, messages.step_needs_approval(text))
+        return ReleaseDecision(state, events=events)
     left = observation.seconds_until(observation.progress.last_update_time, duration)
     if left > 0:
-        return ReleaseDecision(with_message(observation.state, messages.pausing(index, count, duration)), requeue=left)
+        state = with_message(without_wait(observation.state), messages.pausing(index, count, duration))
+        return ReleaseDecision(state, requeue=left)
     return _enter(observation, rollout_labels.READY)
 
 
@@ -556,4 +568,4 @@ def _enter(
     """Change to another state of the step. The next pass follows at once."""
     changes = {} if keep_time else {"last_update_time": observation.stamp}
     state = observation.state.with_progress(current_step_state=step_state, timed_out_step=0, **changes)
-    return ReleaseDecision(state, requeue=0.0, events=events)
+    return ReleaseDecision(without_wait(state), requeue=0.0, events=events)
