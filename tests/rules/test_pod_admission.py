@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.resources import Amounts, amounts_of, summed
-from kohort.rules.pod_admission import AdmittedPods, room_rejection
+from kohort.rules.pod_admission import AdmittedPods, is_rejection, room_rejection
 
 ROOM = amounts_of({"cpu": "4", "memory": "8Gi", "pods": "2", "example.com/gpu": "1"})
 
@@ -54,3 +54,20 @@ def test_the_sum_is_that_of_the_pods_that_are_there(changes: list[tuple[str, int
     }
     admitted.keep({"a"})
     assert len(admitted) == ("a" in there)
+
+
+@pytest.mark.parametrize(
+    ("reason", "rejects"),
+    [
+        ("OutOfcpu", True),
+        ("OutOfexample.com/gpu", True),
+        ("NodePorts", True),
+        ("SysctlForbidden", True),
+        ("PodOSNotSupported", True),
+        ("FailedMount", False),
+        ("BackOff", False),
+        ("", False),
+    ],
+)
+def test_reasons_that_say_that_a_node_rejected_a_pod(reason: str, rejects: bool) -> None:
+    assert is_rejection(reason) is rejects

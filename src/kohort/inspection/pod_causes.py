@@ -30,10 +30,8 @@ from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
 from kohort.objects.unready_reason import why_not_ready
 from kohort.rules import group_labels, resize_conditions
+from kohort.rules.pod_admission import is_rejection
 
-_REJECTIONS: Final = frozenset(
-    {"UnexpectedAdmissionError", "NodeAffinity", "NodeName", "NodePorts", "TopologyAffinityError", "NodeShutdown"}
-)
 _MOUNTS: Final = frozenset({"FailedMount", "FailedAttachVolume"})
 
 
@@ -84,7 +82,7 @@ def _rejection(pod: Pod, context: PodContext) -> RejectedByNode | None:
     events = [one for one in context.events if one.involved_object.kind == "Pod" and one.involved_object.name == name]
     events.sort(key=lambda one: one.last_timestamp or one.event_time or "")
     last = next((one for one in reversed(events) if one.type == "Warning"), None)
-    if last is None or not (last.reason.startswith("OutOf") or last.reason in _REJECTIONS):
+    if last is None or not is_rejection(last.reason):
         return None
     return RejectedByNode(last.reason, last.message)
 

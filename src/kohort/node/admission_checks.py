@@ -7,7 +7,7 @@ from typing import Final
 from kohort.objects import well_known_names
 from kohort.objects.node_pods import NodePod
 from kohort.objects.pods import Pod
-from kohort.rules.pod_admission import Rejection
+from kohort.rules.pod_admission import Rejection, RejectionReason
 
 OS_LABEL: Final = well_known_names.OS
 OS: Final = "linux"
@@ -15,7 +15,7 @@ _ANY: Final = ("", "0.0.0.0", "::")
 
 
 NO_EXACT_GROUPS: Final = Rejection(
-    "SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"
+    RejectionReason.SUPPLEMENTAL_GROUPS, "SupplementalGroupsPolicy=Strict is not supported in this node"
 )
 
 
@@ -28,13 +28,13 @@ def mismatch(pod: Pod, others: Iterable[Pod]) -> Rejection | None:
     """`others` are the pods that this node has admitted."""
     if pod.metadata.labels.get(OS_LABEL, OS) != OS:
         message = f"Failed to admit pod as the `{OS_LABEL}` label doesn't match node label"
-        return Rejection("PodOSSelectorNodeLabelDoesNotMatch", message)
+        return Rejection(RejectionReason.POD_OS_LABEL, message)
     if pod.spec.os is not None and pod.spec.os.name != OS:
-        return Rejection("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+        return Rejection(RejectionReason.POD_OS, "Failed to admit pod as the OS field doesn't match node OS")
     wanted = list(_host_ports(pod))
     if wanted and any(_collide(own, taken) for each in others for taken in _host_ports(each) for own in wanted):
         message = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
-        return Rejection("NodePorts", message)
+        return Rejection(RejectionReason.NODE_PORTS, message)
     return None
 
 

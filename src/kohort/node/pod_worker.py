@@ -41,7 +41,7 @@ from kohort.node.runtimes.interface import CannotStart, ContainerKey, Instance, 
 from kohort.node.security_context import forbidden_sysctls
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem
 from kohort.objects.node_pods import NodePod
-from kohort.rules.pod_admission import Rejection
+from kohort.rules.pod_admission import Rejection, RejectionReason
 from kohort.rules.pod_status import FINISHED_PHASES
 from kohort.rules.restart_backoff import RestartBackoff
 
@@ -233,7 +233,7 @@ class PodWorker:
     async def _admit(self, pod: NodePod) -> bool:
         record = self.record
         if forbidden := forbidden_sysctls(pod):
-            return await self._reject("SysctlForbidden", f'forbidden sysctl: "{forbidden[0]}" not allowlisted')
+            return await self._reject(RejectionReason.SYSCTL, f'forbidden sysctl: "{forbidden[0]}" not allowlisted')
         if needs_exact_groups(pod) and not self._runtime.gives_exact_groups:
             return await self._reject(NO_EXACT_GROUPS.reason, NO_EXACT_GROUPS.message)
         # Devices first: a pod that a device plugin refuses must not leave resources allocated.

@@ -13,6 +13,8 @@ A resource that the node does not report is not checked: devices are, by their p
 """
 
 from collections.abc import Collection
+from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -21,10 +23,36 @@ from kohort.resources import Amounts
 from kohort.rules.resize_decision import message_for, shortage_in
 
 
+class RejectionReason(StrEnum):
+    """Why nodes reject pods otherwise, as Kubernetes spells it in the pod's status and in its event."""
+
+    NODE_AFFINITY = "NodeAffinity"
+    NODE_NAME = "NodeName"
+    NODE_PORTS = "NodePorts"
+    NODE_SHUTDOWN = "NodeShutdown"
+    POD_LEVEL_RESOURCES = "PodLevelResourcesNotSupported"
+    POD_OS = "PodOSNotSupported"
+    POD_OS_LABEL = "PodOSSelectorNodeLabelDoesNotMatch"
+    SUPPLEMENTAL_GROUPS = "SupplementalGroupsPolicyNotSupported"
+    SYSCTL = "SysctlForbidden"
+    TOPOLOGY_AFFINITY = "TopologyAffinityError"
+    UNEXPECTED = "UnexpectedAdmissionError"
+
+
+_OUT_OF: Final = "OutOf"
+_REASONS: Final = frozenset(one.value for one in RejectionReason)
+
+
+def is_rejection(reason: str) -> bool:
+    """Whether an event or a status with this reason says that a node has rejected a pod."""
+    return reason.startswith(_OUT_OF) or reason in _REASONS
+
+
 class Rejection(msgspec.Struct, frozen=True):
     """Why a node does not admit a pod."""
 
     reason: str
+    """A `RejectionReason`, or OutOf and the name of the resource."""
     message: str
 
 
@@ -33,9 +61,9 @@ def room_rejection(wanted: Amounts, pods: int, used: Amounts, allocatable: Amoun
     most = allocatable.get("pods")
     if most is not None and pods + 1 > most.value:
         message = f"Node didn't have enough resource: pods, requested: 1, used: {pods}, capacity: {most.value}"
-        return Rejection("OutOfpods", message)
+        return Rejection(f"{_OUT_OF}pods", message)
     shortage = shortage_in(wanted, used, allocatable)
-    return Rejection(f"OutOf{shortage.resource}", message_for(shortage)) if shortage is not None else None
+    return Rejection(f"{_OUT_OF}{shortage.resource}", message_for(shortage)) if shortage is not None else None
 
 
 class AdmittedPods:

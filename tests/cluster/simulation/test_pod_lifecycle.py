@@ -10,6 +10,7 @@ from kohort.cluster.simulation.annotations import SimulatedBehavior
 from kohort.cluster.simulation.pod_lifecycle import PodLifecycle, SimulatedTime
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.pods import Container, Pod, PodSpec
+from kohort.rules.pod_admission import Rejection
 
 
 def pod(*names: str, policy: str = "Always", sidecar: str = "") -> Pod:
@@ -79,8 +80,8 @@ def test_a_container_that_waits_never_starts() -> None:
     assert (story.lifecycle.phase, story.wait) == ("Pending", None)
 
 
-def test_a_refused_pod_has_failed() -> None:
-    assert Story(SimulatedBehavior(fail="OutOfcpu")).to(0).lifecycle.phase == "Failed"
+def test_a_rejected_pod_has_failed() -> None:
+    assert Story(SimulatedBehavior(fail=Rejection("OutOfcpu", "not today"))).to(0).lifecycle.phase == "Failed"
 
 
 @pytest.mark.parametrize(

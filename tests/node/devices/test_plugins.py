@@ -12,7 +12,7 @@ import pytest
 from tests.node.devices.fake_plugin import FakePlugin
 
 from kohort.node.devices import pod_resources, registry
-from kohort.node.devices.allocations import UNEXPECTED, DeviceAllocations
+from kohort.node.devices.allocations import DeviceAllocations
 from kohort.node.devices.container_use import NO_DEVICES, DeviceUse
 from kohort.node.devices.interface import DeviceProblem
 from kohort.node.devices.messages import Empty
@@ -23,7 +23,7 @@ from kohort.node.grpc.status import Code, RpcError
 from kohort.node.runtimes.interface import Device, Mount
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
-from kohort.rules.pod_admission import Rejection
+from kohort.rules.pod_admission import Rejection, RejectionReason
 
 GPU = "example.com/gpu"
 PATIENCE = 30.0
@@ -129,7 +129,7 @@ async def test_no_device_is_given_twice_and_those_of_ended_pods_are_given_again(
         assert sorted(ids(here, name)["c0"] for name in "abc") == [("gpu-0",), ("gpu-1",), ("gpu-2",)]
         refused = await here.allocations.admit(pod("d", 1))
         assert refused == Rejection(
-            UNEXPECTED,
+            RejectionReason.UNEXPECTED,
             f"Allocate failed due to requested number of devices unavailable for {GPU}. Requested: 1, Available: 0, "
             "which is unexpected",
         )
@@ -165,7 +165,7 @@ async def test_a_plugin_that_refuses_fails_the_pod_and_keeps_its_devices(tmp_pat
     async with node(tmp_path) as here, plugin(here, "gpu-0") as gpus:
         gpus.refuses = "the GPU has fallen off the bus"
         refused = await here.allocations.admit(pod("a", 1))
-        assert refused is not None and refused.reason == UNEXPECTED
+        assert refused is not None and refused.reason == RejectionReason.UNEXPECTED
         assert "the GPU has fallen off the bus" in refused.message
         gpus.refuses = ""
         assert await here.allocations.admit(pod("b", 1)) is None

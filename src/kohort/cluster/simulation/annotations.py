@@ -43,6 +43,7 @@ import msgspec
 from kohort.objects import container_reasons
 from kohort.objects.names import qualified_name
 from kohort.objects.quantity import ZERO, Quantity
+from kohort.rules.pod_admission import Rejection
 from kohort.rules.simulation_labels import PREFIX
 
 REQUESTED = PREFIX + "made"
@@ -69,7 +70,7 @@ class SimulatedBehavior(msgspec.Struct, frozen=True):
     readiness_flips: tuple[float, ...] = ()
     waiting: str = ""
     missing_images: tuple[str, ...] = ()
-    fail: str = ""
+    fail: Rejection | None = None
     exit_after: float | None = None
     exit_code: int = 0
     crashes: int | None = None
@@ -161,7 +162,7 @@ def pod_behavior(pod: Mapping[str, str], node: Mapping[str, str], start_latency:
         ),
         waiting=given.get("waiting", ""),
         missing_images=_names(given, "missing-images"),
-        fail=given.get("fail", ""),
+        fail=_rejection(given.get("fail", "")),
         exit_after=after,
         exit_code=_or(code, 1 if crashes is not None else 0),
         crashes=crashes,
@@ -207,6 +208,15 @@ def _parse_seconds(name: str, text: str) -> float:
     if found is None:
         raise InvalidAnnotation(name, f"{text!r} is not a time such as 1.5s, 500ms or 2m")
     return float(found[1]) * _UNITS[found[2]]
+
+
+def _rejection(order: str) -> Rejection | None:
+    """
+    >>> _rejection("OutOfcpu"), _rejection("OutOfcpu: not enough").message
+    (Rejection(reason='OutOfcpu', message='Pod was rejected: OutOfcpu'), 'not enough')
+    """
+    reason, _, message = (part.strip() for part in order.partition(":"))
+    return Rejection(reason, message or f"Pod was rejected: {reason}") if reason else None
 
 
 def _names(given: Mapping[str, str], name: str) -> tuple[str, ...]:

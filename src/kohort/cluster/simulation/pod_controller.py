@@ -11,7 +11,7 @@ from kohort.cluster.simulation.addresses import AddressPool
 from kohort.cluster.simulation.annotations import SimulatedBehavior, readable_behavior
 from kohort.cluster.simulation.node_controller import SimulatedNodes
 from kohort.cluster.simulation.pod_lifecycle import PodLifecycle, SimulatedTime
-from kohort.cluster.simulation.pod_status import Addresses, pod_status, refusal
+from kohort.cluster.simulation.pod_status import Addresses, pod_status
 from kohort.cluster.simulation.resizing import Outcome, Resize, annotated_decision
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
@@ -54,7 +54,7 @@ class SimulatedPod(msgspec.Struct):
     def changeable(self) -> bool:
         """Whether its resizes are decided: not when it terminates or has ended."""
         lifecycle = self.lifecycle
-        return not lifecycle.refused and lifecycle.stopping is None and lifecycle.phase not in FINISHED_PHASES
+        return lifecycle.rejection is None and lifecycle.stopping is None and lifecycle.phase not in FINISHED_PHASES
 
 
 class SimulatedPods:
@@ -123,15 +123,15 @@ class SimulatedPods:
             lifecycle = PodLifecycle.recover(pod, behavior, at) if known else PodLifecycle.accept(pod, behavior, at)
             resize = Resize.recover(pod) if known else Resize.none(pod)
             admitted = self._admitted_on(node)
-            if not known and not lifecycle.refused and (rejection := self._out_of_room(pod, node)) is not None:
-                lifecycle.refused = f"{rejection.reason}: {rejection.message}"
-            if not lifecycle.refused:
+            if not known and lifecycle.rejection is None:
+                lifecycle.rejection = self._out_of_room(pod, node)
+            if lifecycle.rejection is None:
                 admitted.put(pod.metadata.uid, _allocated_requests(resize, pod))
             simulated = self._pods_by_key[key] = SimulatedPod(
                 lifecycle, resize, pod.spec.node_name, reported_conditions(pod)
             )
-            if lifecycle.refused:
-                self._recorder.warning(PODS, pod, *refusal(lifecycle.refused))
+            if (rejection := lifecycle.rejection) is not None:
+                self._recorder.warning(PODS, pod, rejection.reason, rejection.message)
         return simulated
 
     def _out_of_room(self, pod: Pod, node: Node) -> Rejection | None:

@@ -15,6 +15,7 @@ from kohort.cluster.simulation.annotations import SimulatedBehavior
 from kohort.kube import clock
 from kohort.objects.pods import Container, ContainerStatus, Pod
 from kohort.rules.container_restarts import next_pause, restarts_after_exit
+from kohort.rules.pod_admission import Rejection
 from kohort.rules.pod_status import ContainerProgress, pod_phase
 
 SHORTEST_RUN = 0.1
@@ -73,7 +74,8 @@ class PodLifecycle(msgspec.Struct):
     accepted: SimulatedTime
     begun: bool = False
     """Containers have been started."""
-    refused: str = ""
+    rejection: Rejection | None = None
+    """Why the node does not run it."""
     containers: dict[str, ContainerRun] = {}
     sidecars: dict[str, ContainerRun] = {}
     ephemeral: dict[str, ContainerRun] = {}
@@ -85,7 +87,7 @@ class PodLifecycle(msgspec.Struct):
     @staticmethod
     def accept(pod: Pod, behavior: SimulatedBehavior, at: SimulatedTime) -> "PodLifecycle":
         """A pod that has just been bound."""
-        lifecycle = PodLifecycle(pod.metadata.uid, at, refused=behavior.fail, crash_seen=behavior.crash)
+        lifecycle = PodLifecycle(pod.metadata.uid, at, rejection=behavior.fail, crash_seen=behavior.crash)
         lifecycle.containers = {each.name: ContainerRun(each.name) for each in pod.spec.main_containers}
         lifecycle.sidecars = {each.name: ContainerRun(each.name) for each in pod.spec.init_containers if each.sidecar}
         return lifecycle
@@ -124,7 +126,7 @@ class PodLifecycle(msgspec.Struct):
 
     def advance(self, behavior: SimulatedBehavior, restart_policy: str, at: SimulatedTime) -> float | None:
         """Perform everything that is due; returns the seconds until something is due again."""
-        if self.stopped or (self.refused and self.stopping is None):
+        if self.stopped or (self.rejection is not None and self.stopping is None):
             return None
         if self.stopping is not None:
             return self._advance_stop(at)
@@ -175,7 +177,7 @@ class PodLifecycle(msgspec.Struct):
 
     @property
     def phase(self) -> str:
-        if self.refused or (self.stopped and not self.begun):
+        if self.rejection is not None or (self.stopped and not self.begun):
             return "Failed"
         return pod_phase(run.progress for run in self.containers.values())
 

@@ -46,8 +46,8 @@ def pod_status(
     reported: JsonObject,
 ) -> JsonObject:
     """The whole status of a pod except conditions of other writers. `reported` is the last one that was written."""
-    if lifecycle.refused:
-        return rejected_status(pod, *refusal(lifecycle.refused), lifecycle.accepted.stamp)
+    if (rejection := lifecycle.rejection) is not None:
+        return rejected_status(pod, rejection.reason, rejection.message, lifecycle.accepted.stamp)
     return rules.pod_status(pod, observation(pod, lifecycle, resize, behavior, addresses, at), reported)
 
 
@@ -83,16 +83,6 @@ def observation(
         resize=resize.state,
         resources=_pod_level(pod, resize),
     )
-
-
-def refusal(order: str) -> tuple[str, str]:
-    """Reason and message.
-
-    >>> refusal("OutOfcpu"), refusal("OutOfcpu: not enough")
-    (('OutOfcpu', 'Pod was rejected: OutOfcpu'), ('OutOfcpu', 'not enough'))
-    """
-    reason, _, message = order.partition(":")
-    return reason.strip(), message.strip() or f"Pod was rejected: {reason.strip()}"
 
 
 def _container(

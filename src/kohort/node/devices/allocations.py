@@ -8,7 +8,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -21,9 +20,7 @@ from kohort.node.devices.plugin import Plugin
 from kohort.node.devices.registry import PluginRegistry
 from kohort.node.grpc.status import RpcError
 from kohort.objects.pods import Pod
-from kohort.rules.pod_admission import Rejection
-
-UNEXPECTED: Final = "UnexpectedAdmissionError"
+from kohort.rules.pod_admission import Rejection, RejectionReason
 
 
 class GivenDevices(msgspec.Struct, frozen=True):
@@ -78,7 +75,7 @@ class DeviceAllocations:
             given = PodDevices(pod.metadata.namespace, pod.metadata.name, containers)
             self._given.put(pod.metadata.uid, given)
         except (NoDevices, RpcError) as problem:
-            return Rejection(UNEXPECTED, f"Allocate failed due to {problem}, which is unexpected")
+            return Rejection(RejectionReason.UNEXPECTED, f"Allocate failed due to {problem}, which is unexpected")
         finally:
             self._reserved.pop(pod.metadata.uid, None)
         return None

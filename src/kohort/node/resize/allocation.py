@@ -13,11 +13,9 @@ from kohort.node.resource_views import Actuated
 from kohort.objects.pods import Pod
 from kohort.resources import SPEC, pod_level_set, requests, summed
 from kohort.rules.allocated_resources import Allocated, Desired
-from kohort.rules.pod_admission import Rejection, room_rejection
+from kohort.rules.pod_admission import Rejection, RejectionReason, room_rejection
 from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision
 from kohort.rules.resize_queue import WaitingResize, decide_in_order
-
-NOT_SUPPORTED = "PodLevelResourcesNotSupported"
 
 
 class Allocations:
@@ -49,9 +47,10 @@ class Allocations:
         known = self._allocated.get(pod.metadata.uid)
         seen = pod if known is None else known.completed(pod.spec).applied_to(pod)
         if pod_level_set(seen.spec) and not node.gates.pod_level_resources:
-            return Rejection(NOT_SUPPORTED, "Pod-level resources are not enabled on this node")
+            return Rejection(RejectionReason.POD_LEVEL_RESOURCES, "Pod-level resources are not enabled on this node")
         if pod_level_set(seen.spec) and not (node.linux and node.cgroup_v2):
-            return Rejection(NOT_SUPPORTED, "Pod-level resources need a node with writable cgroup v2")
+            text = "Pod-level resources need a node with writable cgroup v2"
+            return Rejection(RejectionReason.POD_LEVEL_RESOURCES, text)
         running = [each for each in others if self._allocated.get(each.metadata.uid) is not None]
         if (rejection := mismatch(seen, running)) is not None:
             return rejection
