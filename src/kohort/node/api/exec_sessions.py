@@ -25,7 +25,7 @@ from kohort.node.api.spdy_connection import (
 )
 from kohort.node.runtimes.interface import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, CannotStart, Session
 from kohort.objects.json_types import JsonObject
-from kohort.rules.stream_protocols import CHANNELS, SPDY_VERSIONS
+from kohort.rules.stream_protocols import CHANNELS, SPDY_VERSIONS, UPGRADE_REQUIRED
 
 STREAMS_SECONDS: Final = 30.0
 """How long a client may take to open its streams."""
@@ -54,7 +54,7 @@ async def serve_session(request: web.Request, begin: Begin, *, reports_exit_code
     if not asks_for_spdy(request):
         messages = web.WebSocketResponse(protocols=CHANNELS, max_msg_size=MAX_MESSAGE, compress=False)
         if not messages.can_prepare(request).ok:
-            return web.Response(status=400, text="Upgrade request required")
+            return web.Response(status=400, text=UPGRADE_REQUIRED)
         await messages.prepare(request)
         protocol = messages.ws_protocol or ""
         channels = TextChannels(messages) if ".base64." in f".{protocol}" else MessageChannels(messages)

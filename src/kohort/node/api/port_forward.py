@@ -23,7 +23,7 @@ from kohort.node.api.spdy_connection import (
     Upgraded,
     asks_for_spdy,
 )
-from kohort.rules.stream_protocols import SPDY_TUNNEL
+from kohort.rules.stream_protocols import SPDY_TUNNEL, UPGRADE_REQUIRED
 
 CHANNELS: Final = "v4.channel.k8s.io"
 FORWARD: Final = "portforward.k8s.io"
@@ -44,7 +44,7 @@ async def serve_forwarding(request: web.Request, connect: Connect) -> web.Stream
     offered = request.headers.get("Sec-WebSocket-Protocol", "")
     tunnel = web.WebSocketResponse(protocols=(SPDY_TUNNEL,), max_msg_size=MAX_MESSAGE, compress=False)
     if not tunnel.can_prepare(request).ok:
-        return web.Response(status=400, text="Upgrade request required")
+        return web.Response(status=400, text=UPGRADE_REQUIRED)
     if SPDY_TUNNEL in offered:
         await tunnel.prepare(request)
         await serve_streams(SpdyConnection(Tunnel(tunnel)), connect)

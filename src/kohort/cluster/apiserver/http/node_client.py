@@ -18,6 +18,7 @@ from kohort.cluster.apiserver.outgoing.connections import (
 )
 from kohort.kube import errors
 from kohort.kube.http import Response
+from kohort.rules.stream_protocols import misses_upgrade
 
 if TYPE_CHECKING:
     import aiohttp
@@ -100,7 +101,7 @@ class HttpsNodeClient:
         try:
             answer = await self.get(location)
         except errors.ApiError as problem:
-            return None if problem.code == 400 and "upgrade" in problem.message.lower() else problem
+            return None if problem.code == 400 and misses_upgrade(problem.message) else problem
         if isinstance(answer.body, AsyncGenerator):
             await answer.body.aclose()
         return None
