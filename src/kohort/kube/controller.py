@@ -150,7 +150,7 @@ class Controller:
         try:
             answer = await self._reconcile(key)
         except Conflict as problem:
-            self._log.debug("conflict, will look again", key=str(key), problem=problem.message)
+            self._log.debug("write conflict, reconciling again", key=str(key), problem=problem.message)
             answer = Requeue()
         except ApiError as problem:
             self._failed(key, problem=problem.message)

@@ -89,8 +89,8 @@ class MetricsServer:
         try:
             status = await self._gate.admits(token.strip() if scheme.lower() == "bearer" else "")
         except errors.ApiError as problem:
-            _log.warning("reader not checked", problem=problem.message)
-            return web.Response(status=500, text="who may read the metrics could not be found out\n")
+            _log.warning("failed to authorize a request for metrics", problem=problem.message)
+            return web.Response(status=500, text="failed to ask the API server whether you may read the metrics\n")
         if status != 200:
             return web.Response(status=status, text="Unauthorized\n" if status == 401 else "Forbidden\n")
         return web.Response(body=self._render(), headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"})

@@ -143,7 +143,7 @@ class OperatorProcess:
             except LeadershipLost as loss:
                 _log.warning("leadership lost, standing by", reason=str(loss))
             except (errors.ApiError, TimeoutError) as problem:
-                _log.warning("the cluster cannot be worked with yet", problem=str(problem) or type(problem).__name__)
+                _log.warning("failed to start the controllers, retrying", problem=str(problem) or type(problem).__name__)
                 await asyncio.sleep(_PAUSE)
 
     # Pieces
@@ -220,7 +220,7 @@ class OperatorProcess:
             except errors.AlreadyExists:
                 return
             except errors.ApiError as problem:
-                _log.warning("no namespace yet", namespace=name, problem=problem.message)
+                _log.warning("failed to create the namespace, retrying", namespace=name, problem=problem.message)
                 await asyncio.sleep(_PAUSE)
             else:
                 return
@@ -315,7 +315,7 @@ class OperatorProcess:
             try:
                 return await attempt()
             except errors.ApiError as problem:
-                _log.warning(f"no {what} yet", problem=problem.message)
+                _log.warning(f"{what} not available, retrying", problem=problem.message)
                 await asyncio.sleep(_PAUSE)
 
     # Checks

@@ -77,7 +77,7 @@ def test_what_can_be_understood_counts_beside_what_cannot() -> None:
     found, problems = readable_behavior(pod, {f"{PREFIX}ready-latency": "later", f"{PREFIX}lost": "false"}, 3.0)
     assert (found.never_ready, found.crashes, found.ready_latency, found.start_latency) == (True, None, 0.0, 3.0)
     assert [str(problem) for problem in problems] == [
-        f"annotation {PREFIX}unheard-of: there is no such order",
+        f"annotation {PREFIX}unheard-of: is not known",
         f"annotation {PREFIX}crashes: 'many' is not a whole number",
         f"annotation {PREFIX}ready-latency: 'later' is not a time such as 1.5s, 500ms or 2m",
     ]

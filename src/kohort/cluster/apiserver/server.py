@@ -167,7 +167,7 @@ class ApiServer:
         except errors.ApiError as error:
             response = failure_response(request, error)
         except StorageError as problem:
-            self._log.error("request failed to write", method=request.method, path=request.path, problem=str(problem))
+            self._log.error("failed to write to the storage", method=request.method, path=request.path, problem=str(problem))
             reason = f": {problem.PUBLIC}" if problem.PUBLIC else ""
             response = failure_response(request, errors.internal(f"the write could not be made durable{reason}"))
         except RecursionError:
@@ -198,7 +198,7 @@ class ApiServer:
 
     async def _resolve(self, need: ConversionNeeded) -> None:
         if self.webhooks is None:
-            raise errors.internal(f"there is no way to call webhooks: {need}")
+            raise errors.internal(f"conversion webhooks cannot be called: {need}")
         await need.resolve(self.reader, self.webhooks)
 
     async def _answer(self, request: Request, user: User, warnings: list[str]) -> Response:

@@ -181,8 +181,7 @@ def pod_behavior(pod: Mapping[str, str], node: Mapping[str, str], start_latency:
 def _check_names(annotations: Mapping[str, str], known: frozenset[str]) -> None:
     for name in _ours(annotations):
         if name not in known:
-            elsewhere = "only nodes can be ordered that" if name in _ON_NODES else "there is no such order"
-            raise InvalidAnnotation(name, elsewhere)
+            raise InvalidAnnotation(name, "is read on nodes only" if name in _ON_NODES else "is not known")
 
 
 def is_lost(node: Mapping[str, str]) -> bool:

@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
             writer.abandon()
             raise
         except Exception:
-            self._log.exception("answer failed", method=request.method, target=request.target)
+            self._log.exception("failed to serve a request", method=request.method, target=request.target)
             writer.abandon()
         finally:
             self.task = None

@@ -162,7 +162,7 @@ class Committer(Generic[W]):
                 if not self._inbox.empty():
                     return
         except sqlite3.Error as error:
-            log.warning("cannot tidy up %s, trying again later: %s", self._journal.path, error)
+            log.warning("failed to remove old revisions from %s, retrying later: %s", self._journal.path, error)
 
 
 class Checkpoints:
