@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kohort.admission.certificate_maker import CertificateMaker, InProcess, InSubprocess
+from kohort.admission.certificate_maker import CertificateMaker, InProcessMaker, SubprocessMaker
 from kohort.admission.certificates import problem_with
 
 NAMES = ["lws-webhook-service.lws-system.svc", "127.0.0.1"]
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("maker", [InSubprocess(), InProcess()])
+@pytest.mark.parametrize("maker", [SubprocessMaker(), InProcessMaker()])
 async def test_made_and_judged(maker: CertificateMaker) -> None:
     bundle = await maker.successor(None, NAMES, NOW)
     assert problem_with(bundle, NAMES, NOW) == ""
@@ -27,5 +27,5 @@ async def test_made_and_judged(maker: CertificateMaker) -> None:
 
 async def test_without_another_process_it_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    bundle = await InSubprocess().successor(None, NAMES, NOW)
+    bundle = await SubprocessMaker().successor(None, NAMES, NOW)
     assert problem_with(bundle, NAMES, NOW) == ""

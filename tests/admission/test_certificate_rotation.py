@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from kohort.admission.certificate_bundle import Bundle
-from kohort.admission.certificate_maker import InProcess
+from kohort.admission.certificate_maker import InProcessMaker
 from kohort.admission.certificate_rotation import SETTLE_SECONDS, Rotation, authorities, bundle_of, data_of, injection
 from kohort.admission.certificates import issue
 from kohort.admission.webhook_configurations import MUTATING, Address, configurations, names
@@ -43,7 +43,9 @@ class Scene:
             await self.client.create(MUTATING_WEBHOOKS if mutating else VALIDATING_WEBHOOKS, one)
 
     def rotation(self) -> Rotation:
-        return Rotation(self.client, SPACE, SECRET, DNS, names(rollouts=False), now=lambda: self.now, maker=InProcess())
+        return Rotation(
+            self.client, SPACE, SECRET, DNS, names(rollouts=False), now=lambda: self.now, maker=InProcessMaker()
+        )
 
     async def stored(self) -> Bundle | None:
         return bundle_of(await self.client.get(SECRETS, SECRET, SPACE))

@@ -20,7 +20,7 @@ from tests.rollouts.releases import V1, V2, Story, rollout
 from tests.rollouts.test_crashes import retried
 
 from kohort.install.installation import uninstall
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CONTROLLER_REVISIONS, LEADER_WORKER_SETS, NODES, PODS, ROLLOUTS
 from kohort.kube.tasks import cancel_all
@@ -243,7 +243,7 @@ async def uninstalled(cluster: Cluster) -> None:
     while True:
         faults, manager = part.faults, part.manager
         assert manager is not None
-        command = asyncio.create_task(uninstall(manager.client, Options(), lambda _: None, keep_objects=False))
+        command = asyncio.create_task(uninstall(manager.client, InstallOptions(), lambda _: None, keep_objects=False))
         died = asyncio.create_task(faults.crashed.wait())
         await asyncio.wait((command, died), return_when=asyncio.FIRST_COMPLETED)
         await cancel_all(died)

@@ -22,7 +22,7 @@ from tests.kubernetes.test_groups import settled
 from tests.kubernetes.test_pairings import kohort_up
 
 from kohort.cluster.simulation.registration import register as register_nodes
-from kohort.install.options import TAGGED, Options
+from kohort.install.options import TAGGED, InstallOptions
 from kohort.kube.client import Client
 from kohort.kube.errors import InternalError
 from kohort.kube.kubeconfig import load
@@ -30,7 +30,7 @@ from kohort.kube.manager import Manager
 from kohort.kube.resources import CONFIG_MAPS, DEPLOYMENTS, LEADER_WORKER_SETS, LEASES, NAMESPACES
 from kohort.objects.json_types import JsonObject
 
-NAMESPACE: Final = Options().namespace
+NAMESPACE: Final = InstallOptions().namespace
 LEASE: Final = "b8b2488c.x-k8s.io"
 TAKEOVER: Final = 10.0
 CLUSTERS: Final = ("embedded", "kubernetes")
@@ -174,11 +174,11 @@ async def test_two_operators_in_containers(cluster: Cluster, runtime: Containerd
     async with connected(cluster) as client:
         said = await kohort(cluster, "install", "--replicas", "0", "--image", TAGGED)
         assert "Deployment lws-controller-manager applied" in said
-        await replace_service(client, Options())
+        await replace_service(client, InstallOptions())
         kubelet = Kubelet(runtime, cluster, client, tmp_path)
         try:
             first, webhooks, health = await kubelet.start("first")
-            await lead_webhooks_to(webhooks, client, Options())
+            await lead_webhooks_to(webhooks, client, InstallOptions())
             await first.says("controllers started")
             await ready(health)
             await webhooks_answer(client)
@@ -193,7 +193,7 @@ async def test_two_operators_in_containers(cluster: Cluster, runtime: Containerd
             assert first.stop() == 0
             await second.says("controllers started", TAKEOVER)
             assert await holder(client) not in ("", before)
-            await lead_webhooks_to(webhooks, client, Options())
+            await lead_webhooks_to(webhooks, client, InstallOptions())
             await webhooks_answer(client)
             await client.patch(LEADER_WORKER_SETS, "llm", "default", {"spec": {"replicas": 3}})
             await settled(client, "default", 3)

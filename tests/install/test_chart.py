@@ -17,7 +17,7 @@ from kohort import __version__
 from kohort.groups.gang_schedulers import PROVIDERS
 from kohort.install import chart
 from kohort.install.manifests import manifests
-from kohort.install.options import TAGGED, Options
+from kohort.install.options import TAGGED, InstallOptions
 from kohort.objects.json_types import Json, JsonObject
 
 CONFIGURATION = ("ConfigMap", "somewhere", "lws-manager-config")
@@ -106,7 +106,7 @@ def test_rendered_it_is_the_plain_manifests(rollouts: bool, cert_manager: bool, 
     values |= {"defaultResizePolicy": "Recreate", "replicaCount": 3}
     values["image"]["manager"] |= {"repository": TAGGED.rpartition(":")[0], "tag": ""}
     rendered = Rendering(values, "somewhere").objects()
-    options = Options(
+    options = InstallOptions(
         namespace="somewhere",
         replicas=3,
         rollouts=rollouts,
@@ -132,7 +132,7 @@ def test_a_gang_scheduler_can_be_chosen(provider: str) -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     values["gangSchedulingManagement"] = {"schedulerProvider": provider}
     rendered = {_key(one): one for one in Rendering(values, "somewhere").objects()}
-    plain = {_key(one): one for one in manifests(Options(namespace="somewhere", gang_scheduler=provider))}
+    plain = {_key(one): one for one in manifests(InstallOptions(namespace="somewhere", gang_scheduler=provider))}
     (role,) = (key for key in plain if key[0] == "ClusterRole" and "gang" in key[2])
     assert rendered[role] == plain[role]
     settings = yaml.safe_load(rendered[CONFIGURATION]["data"]["controller_manager_config.yaml"])
@@ -220,5 +220,5 @@ def test_another_configuration_means_other_pods() -> None:
 
 def test_definitions_are_in_their_folder() -> None:
     found = {_key(one) for path in (CHART / "crds").iterdir() for one in yaml.safe_load_all(path.read_text())}
-    defined = (one for one in manifests(Options()) if one["kind"] == "CustomResourceDefinition")
+    defined = (one for one in manifests(InstallOptions()) if one["kind"] == "CustomResourceDefinition")
     assert found == {_key(one) for one in defined if "conversion" not in one["spec"]}

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from kohort.install.operator_deployment import deployment
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "deploy" / "Containerfile").read_text()
@@ -24,7 +24,7 @@ def final_stage() -> list[tuple[str, str]]:
 
 def test_it_runs_as_the_user_of_the_deployment_and_not_as_root() -> None:
     (user,) = [rest for word, rest in final_stage() if word == "USER"]
-    (container,) = deployment(Options())["spec"]["template"]["spec"]["containers"]
+    (container,) = deployment(InstallOptions())["spec"]["template"]["spec"]["containers"]
     number = container["securityContext"]["runAsUser"]
     assert user == f"{number}:{number}" != "0:0"
 
@@ -53,7 +53,7 @@ def test_what_is_copied_is_there() -> None:
 
 def test_the_command_is_that_of_the_deployment() -> None:
     said = {word: rest for word, rest in final_stage() if word in ("ENTRYPOINT", "CMD")}
-    (container,) = deployment(Options())["spec"]["template"]["spec"]["containers"]
+    (container,) = deployment(InstallOptions())["spec"]["template"]["spec"]["containers"]
     assert said["ENTRYPOINT"] == '["kohort"]'
     assert said["CMD"] == '["operator"]'
     assert container["command"] == ["kohort", "operator"]

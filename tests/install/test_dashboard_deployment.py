@@ -13,7 +13,7 @@ from kohort.dashboard.server import DashboardSettings
 from kohort.install import dashboard_deployment
 from kohort.install.install_kinds import resource_of
 from kohort.install.manifests import manifests
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.kube.client import Client
 from kohort.kube.credentials import Credentials, Static
 from kohort.kube.errors import Forbidden
@@ -28,7 +28,7 @@ ALL_OF_SETS = [
 @pytest.mark.parametrize("namespaces", [(), ("east",)])
 async def test_its_rights_are_enough_and_do_not_write(namespaces: tuple[str, ...]) -> None:
     async with scene(nodes=4) as found, found.cluster.listening() as address:
-        options = Options(namespace="kohort", dashboard=True, namespaces=namespaces)
+        options = InstallOptions(namespace="kohort", dashboard=True, namespaces=namespaces)
         await found.namespace("east", "kohort")
         await found.create(model_set("llm", "east"))
         await found.ready("llm", "east")
@@ -63,7 +63,7 @@ def test_the_chart_is_the_plain_manifests(actions: bool, hosts: tuple[str, ...],
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     values["dashboard"] = {"enabled": True, "allowActions": actions, "hosts": ",".join(hosts), "tlsSecret": secret}
     rendered = {_key(one): one for one in Rendering(values, "somewhere").objects()}
-    options = Options(
+    options = InstallOptions(
         namespace="somewhere",
         dashboard=True,
         dashboard_actions=actions,
@@ -79,7 +79,9 @@ def test_the_arguments_are_those_of_the_command() -> None:
     """What the container is started with is understood by the command."""
     import click
 
-    options = Options(dashboard=True, dashboard_actions=True, dashboard_hosts=("a.example.com",), namespaces=("east",))
+    options = InstallOptions(
+        dashboard=True, dashboard_actions=True, dashboard_hosts=("a.example.com",), namespaces=("east",)
+    )
     (deployment,) = [one for one in dashboard_deployment.dashboard(options) if one["kind"] == "Deployment"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["command"] == ["kohort", "dashboard"]
@@ -95,7 +97,7 @@ def test_the_arguments_are_those_of_the_command() -> None:
 def test_with_a_certificate_it_serves_https_to_probes_and_users() -> None:
     import click
 
-    plain = dashboard_deployment.dashboard(Options(dashboard=True, dashboard_tls_secret="dashboard-tls"))
+    plain = dashboard_deployment.dashboard(InstallOptions(dashboard=True, dashboard_tls_secret="dashboard-tls"))
     found = {one["kind"]: one for one in plain}
     pod = found["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -117,7 +119,9 @@ def test_with_a_certificate_it_serves_https_to_probes_and_users() -> None:
 
 
 def test_it_is_not_installed_unless_asked_for() -> None:
-    assert not [one for one in manifests(Options()) if "dashboard" in one["metadata"]["name"]]
-    assert {one["kind"] for one in manifests(Options(dashboard=True)) if "dashboard" in one["metadata"]["name"]} == {
+    assert not [one for one in manifests(InstallOptions()) if "dashboard" in one["metadata"]["name"]]
+    assert {
+        one["kind"] for one in manifests(InstallOptions(dashboard=True)) if "dashboard" in one["metadata"]["name"]
+    } == {
         *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Service", "Deployment"),
     }

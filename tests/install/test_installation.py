@@ -9,7 +9,7 @@ import pytest
 from kohort.install.install_kinds import ROLE_BINDINGS, ROLES
 from kohort.install.installation import InstallationFailed, install, objects_in, uninstall
 from kohort.install.operator_readiness import missing, unready_reason
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.kube.client import Client
 from kohort.kube.resources import (
     CONFIG_MAPS,
@@ -63,9 +63,9 @@ def test_a_foreign_namespace_is_used_as_it_is_and_stays() -> None:
     async def story(client: Client, heard: Heard) -> None:
         await client.create(NAMESPACES, {"metadata": {"name": "team", "labels": {SECURITY: "privileged"}}})
         await client.create(CONFIG_MAPS, {"metadata": {"name": "mine"}}, "team")
-        await install(client, Options(namespace="team", replicas=0), heard)
+        await install(client, InstallOptions(namespace="team", replicas=0), heard)
         assert "Namespace team used as it is" in heard.lines
-        await uninstall(client, Options(namespace="team"), heard, keep_objects=True)
+        await uninstall(client, InstallOptions(namespace="team"), heard, keep_objects=True)
         assert (await client.get(NAMESPACES, "team"))["metadata"]["labels"][SECURITY] == "privileged"
         assert "mine" in await names_of(client, CONFIG_MAPS)
         assert await names_of(client, DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, ROLES) == set()
@@ -75,13 +75,13 @@ def test_a_foreign_namespace_is_used_as_it_is_and_stays() -> None:
 
 def test_a_namespace_made_for_the_operator_goes_unless_others_came_to_use_it() -> None:
     async def story(client: Client, heard: Heard) -> None:
-        await install(client, Options(replicas=0), heard)
-        await uninstall(client, Options(), heard, keep_objects=True)
+        await install(client, InstallOptions(replicas=0), heard)
+        await uninstall(client, InstallOptions(), heard, keep_objects=True)
         assert not await has_namespace(client, "lws-system")
 
-        await install(client, Options(replicas=0), heard)
+        await install(client, InstallOptions(replicas=0), heard)
         await client.create(CONFIG_MAPS, {"metadata": {"name": "kruise-rollout-configuration"}}, "lws-system")
-        await uninstall(client, Options(), heard, keep_objects=True)
+        await uninstall(client, InstallOptions(), heard, keep_objects=True)
         assert "Namespace lws-system kept: it holds ConfigMap kruise-rollout-configuration" in heard.lines
         assert await has_namespace(client, "lws-system")
 
@@ -94,7 +94,7 @@ def test_what_an_earlier_installation_had_goes_with_the_next() -> None:
     async def story(client: Client, heard: Heard) -> None:
         for name in ("a", "b"):
             await client.create(NAMESPACES, {"metadata": {"name": name}})
-        await install(client, Options(replicas=0, namespaces=("a", "b")), heard)
+        await install(client, InstallOptions(replicas=0, namespaces=("a", "b")), heard)
         selectors = [
             hook["namespaceSelector"]["matchExpressions"][0]
             for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
@@ -103,19 +103,19 @@ def test_what_an_earlier_installation_had_goes_with_the_next() -> None:
         ]
         assert all((one["operator"], one["values"]) == ("In", ["a", "b"]) for one in selectors)
 
-        await install(client, Options(replicas=0, rollouts=False, namespaces=("a",)), heard)
+        await install(client, InstallOptions(replicas=0, rollouts=False, namespaces=("a",)), heard)
         assert {one["namespace"] for one in await found(client, ROLES)} == {"a", "lws-system"}
         hooks = await names_of(client, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
         assert hooks == {"lws-mutating-webhook-configuration", "lws-validating-webhook-configuration"}
 
-        await install(client, Options(replicas=0, rollouts=False, namespace="elsewhere"), heard)
+        await install(client, InstallOptions(replicas=0, rollouts=False, namespace="elsewhere"), heard)
         (deployment,) = (await client.list(DEPLOYMENTS)).items
         assert deployment["metadata"]["namespace"] == "elsewhere"
         hook, *_ = (await client.get(VALIDATING_WEBHOOKS, "lws-validating-webhook-configuration"))["webhooks"]
         assert not hook.get("namespaceSelector")
 
         # No option is needed to find everything.
-        await uninstall(client, Options(), heard, keep_objects=True)
+        await uninstall(client, InstallOptions(), heard, keep_objects=True)
         assert await names_of(client, ROLES, ROLE_BINDINGS, DEPLOYMENTS, MUTATING_WEBHOOKS) == set()
 
     played(story)
@@ -123,14 +123,14 @@ def test_what_an_earlier_installation_had_goes_with_the_next() -> None:
 
 def test_foreign_definitions_are_not_removed() -> None:
     async def story(client: Client, heard: Heard) -> None:
-        await install(client, Options(replicas=0), heard)
+        await install(client, InstallOptions(replicas=0), heard)
         # As if Kruise Rollouts had been installed over them.
         for one in (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items:
             if "kruise" in one["metadata"]["name"]:
                 theirs = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}}}
                 await client.patch(CUSTOM_RESOURCE_DEFINITIONS, one["metadata"]["name"], "", theirs)
-        await install(client, Options(replicas=0, rollouts=False), heard)
-        await uninstall(client, Options(), heard, keep_objects=False)
+        await install(client, InstallOptions(replicas=0, rollouts=False), heard)
+        await uninstall(client, InstallOptions(), heard, keep_objects=False)
         left = await names_of(client, CUSTOM_RESOURCE_DEFINITIONS)
         assert len(left) == 4 and all(name.endswith(".rollouts.kruise.io") for name in left)
 
@@ -139,8 +139,8 @@ def test_foreign_definitions_are_not_removed() -> None:
 
 def test_kept_definitions_are_free_for_the_next_who_applies_them() -> None:
     async def story(client: Client, heard: Heard) -> None:
-        await install(client, Options(replicas=0), heard)
-        await uninstall(client, Options(), heard, keep_objects=True)
+        await install(client, InstallOptions(replicas=0), heard)
+        await uninstall(client, InstallOptions(), heard, keep_objects=True)
         before = await client.get(CUSTOM_RESOURCE_DEFINITIONS, LEADER_WORKER_SETS.qualified)
         versions = [{**one, "served": False} for one in before["spec"]["versions"]]
         theirs = {
@@ -156,7 +156,7 @@ def test_kept_definitions_are_free_for_the_next_who_applies_them() -> None:
 
 def test_releases_without_an_operator_do_not_delay_a_removal() -> None:
     async def story(client: Client, heard: Heard) -> None:
-        await install(client, Options(replicas=0, rollouts=True), heard)
+        await install(client, InstallOptions(replicas=0, rollouts=True), heard)
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):  # nobody serves them here
             await client.delete_collection(resource)
         release: JsonObject = {
@@ -168,7 +168,7 @@ def test_releases_without_an_operator_do_not_delay_a_removal() -> None:
         }
         await client.create(ROLLOUTS, release, "default")
         assert await objects_in(client) == ["Rollout default/release"]
-        await uninstall(client, Options(), heard, keep_objects=False)
+        await uninstall(client, InstallOptions(), heard, keep_objects=False)
         assert await names_of(client, CUSTOM_RESOURCE_DEFINITIONS) == set()
         assert any(line.startswith("Rollout default/release removed without its operator") for line in heard.lines)
 
@@ -194,7 +194,7 @@ def test_a_release_in_the_middle_is_ended_by_the_operator_before_that_goes() -> 
             assert len(await names_of(client, DEPLOYMENTS)) == 2, "the canary is there"
             assert (await client.get(DEPLOYMENTS, "web", "default"))["spec"]["paused"]
 
-            await uninstall(client, Options(), Heard(), keep_objects=False)
+            await uninstall(client, InstallOptions(), Heard(), keep_objects=False)
             await asyncio.sleep(30)
             (left,) = (await client.list(DEPLOYMENTS)).items
             assert left["metadata"]["name"] == "web" and not left["spec"].get("paused")
@@ -205,7 +205,7 @@ def test_a_release_in_the_middle_is_ended_by_the_operator_before_that_goes() -> 
 def test_nothing_is_changed_when_a_namespace_is_missing() -> None:
     async def story(client: Client, heard: Heard) -> None:
         with pytest.raises(InstallationFailed, match="there is no namespace nowhere"):
-            await install(client, Options(namespaces=("nowhere",)), heard)
+            await install(client, InstallOptions(namespaces=("nowhere",)), heard)
         assert heard.lines == [] and not await has_namespace(client, "lws-system")
 
     played(story)
@@ -213,11 +213,11 @@ def test_nothing_is_changed_when_a_namespace_is_missing() -> None:
 
 def test_replicas_of_the_template_before_do_not_count() -> None:
     async def story(client: Client, heard: Heard) -> None:
-        await install(client, Options(image="good"), heard, wait=60)
+        await install(client, InstallOptions(image="good"), heard, wait=60)
         never = {"template": {"metadata": {"annotations": {"simulation.kohort.dev/waiting": "ImagePullBackOff"}}}}
         await client.patch(DEPLOYMENTS, "lws-controller-manager", "lws-system", {"spec": never})
         with pytest.raises(InstallationFailed, match=r"1 of 2 replicas updated; pod .*ImagePullBackOff"):
-            await install(client, Options(image="bad"), heard, wait=60)
+            await install(client, InstallOptions(image="bad"), heard, wait=60)
 
     played(story, nodes=2)
 
@@ -227,11 +227,11 @@ def test_another_configuration_means_other_pods() -> None:
         return dict((await client.get(DEPLOYMENTS, "lws-controller-manager", "lws-system"))["spec"]["template"])
 
     async def story(client: Client, heard: Heard) -> None:
-        await install(client, Options(), heard)
+        await install(client, InstallOptions(), heard)
         first = await template(client)
-        await install(client, Options(replicas=3), heard)
+        await install(client, InstallOptions(replicas=3), heard)
         assert await template(client) == first
-        await install(client, Options(default_resize_policy="Recreate"), heard)
+        await install(client, InstallOptions(default_resize_policy="Recreate"), heard)
         assert await template(client) != first
 
     played(story)

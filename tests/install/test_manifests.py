@@ -5,16 +5,16 @@ import yaml
 
 from kohort.install.install_kinds import resource_of
 from kohort.install.manifests import manifests
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.install.rendering import render
 from kohort.manager.configuration import parse
 from kohort.objects.json_types import JsonObject
 
 VARIANTS = [
-    Options(),
-    Options(rollouts=False),
-    Options(namespaces=("a", "b")),
-    Options(cert_manager=True, service_monitor=True, gang_scheduler="volcano", default_resize_policy="Recreate"),
+    InstallOptions(),
+    InstallOptions(rollouts=False),
+    InstallOptions(namespaces=("a", "b")),
+    InstallOptions(cert_manager=True, service_monitor=True, gang_scheduler="volcano", default_resize_policy="Recreate"),
 ]
 
 
@@ -31,7 +31,7 @@ def rules(objects: list[JsonObject], kind: str) -> list[JsonObject]:
 
 
 def test_names() -> None:
-    objects = manifests(Options())
+    objects = manifests(InstallOptions())
     deployment = one(objects, "Deployment", "lws-controller-manager")
     assert deployment["metadata"]["namespace"] == "lws-system"
     assert deployment["spec"]["replicas"] == 2
@@ -44,7 +44,7 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("options", VARIANTS)
-def test_no_secrets_of_others_and_no_writes_to_nodes(options: Options) -> None:
+def test_no_secrets_of_others_and_no_writes_to_nodes(options: InstallOptions) -> None:
     objects = manifests(options)
     for rule in rules(objects, "ClusterRole"):
         assert "secrets" not in rule["resources"]
@@ -58,7 +58,7 @@ def test_no_secrets_of_others_and_no_writes_to_nodes(options: Options) -> None:
 
 
 def test_a_confined_operator_has_no_rights_over_workloads_elsewhere() -> None:
-    objects = manifests(Options(namespaces=("a", "b")))
+    objects = manifests(InstallOptions(namespaces=("a", "b")))
     groups = {group for rule in rules(objects, "ClusterRole") for group in rule["apiGroups"]}
     assert not groups & {"apps", "leaderworkerset.x-k8s.io", "rollouts.kruise.io"}
     roles = [obj for obj in objects if obj["kind"] == "Role" and obj["metadata"]["name"] == "lws-manager-role"]
@@ -66,7 +66,7 @@ def test_a_confined_operator_has_no_rights_over_workloads_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("options", VARIANTS)
-def test_containers_are_locked_down(options: Options) -> None:
+def test_containers_are_locked_down(options: InstallOptions) -> None:
     pod = one(manifests(options), "Deployment", "lws-controller-manager")["spec"]["template"]["spec"]
     assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     (container,) = pod["containers"]
@@ -79,7 +79,7 @@ def test_containers_are_locked_down(options: Options) -> None:
 
 
 @pytest.mark.parametrize("options", VARIANTS)
-def test_the_configuration_is_one_that_the_operator_reads(options: Options) -> None:
+def test_the_configuration_is_one_that_the_operator_reads(options: InstallOptions) -> None:
     found = parse(one(manifests(options), "ConfigMap", "lws-manager-config")["data"]["controller_manager_config.yaml"])
     assert found.namespaces == [*options.namespaces]
     assert found.rollouts == options.rollouts
@@ -89,7 +89,7 @@ def test_the_configuration_is_one_that_the_operator_reads(options: Options) -> N
 
 
 @pytest.mark.parametrize("options", VARIANTS)
-def test_the_text_is_the_objects(options: Options) -> None:
+def test_the_text_is_the_objects(options: InstallOptions) -> None:
     objects = manifests(options)
     assert [*yaml.safe_load_all(render(objects))] == objects
     for obj in objects:

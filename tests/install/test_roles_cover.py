@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.install.roles import MANAGER, access, rule, workload_rules
 from kohort.kube.client import Client
 from kohort.kube.http import Request, Response
@@ -21,7 +21,7 @@ async def test_all_caches_may_be_filled(rollouts: bool) -> None:
     register(manager, self_contained=False, rollouts=rollouts)
     cached = {selection.resource for selection, _ in manager._informers}
     assert cached
-    rules = workload_rules(Options(rollouts=rollouts))
+    rules = workload_rules(InstallOptions(rollouts=rollouts))
     granted = {
         (group, resource)
         for rule in rules
@@ -36,7 +36,9 @@ async def test_all_caches_may_be_filled(rollouts: bool) -> None:
 def test_the_operator_may_ask_what_the_author_of_an_analysis_may_read(namespaces: tuple[str, ...]) -> None:
     """In the role of its controllers: that of its metrics may be taken away from an operator without metrics."""
     roles = {
-        one["metadata"]["name"]: one for one in access(Options(namespaces=namespaces)) if one["kind"] == "ClusterRole"
+        one["metadata"]["name"]: one
+        for one in access(InstallOptions(namespaces=namespaces))
+        if one["kind"] == "ClusterRole"
     }
     reviews = [one for one in roles[MANAGER]["rules"] if "subjectaccessreviews" in one["resources"]]
     assert reviews == [rule(["authorization.k8s.io"], ["subjectaccessreviews"], ["create"])]

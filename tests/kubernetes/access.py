@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.install.roles import ACCOUNT, cluster_rules, own_rules, workload_rules
 from kohort.objects.json_types import JsonObject
 
@@ -11,7 +11,7 @@ Right = tuple[str, str, str]
 """Group, resource, verb."""
 
 
-def installed_rights(options: Options) -> set[Right]:
+def installed_rights(options: InstallOptions) -> set[Right]:
     return rights([*workload_rules(options), *cluster_rules(options), *own_rules(options)])
 
 

@@ -16,7 +16,7 @@ from tests.kubernetes.controlplane import TOKEN, ControlPlane
 from kohort.admission.webhook_configurations import names
 from kohort.cluster.simulation.registration import register as register_nodes
 from kohort.install.installation import install, uninstall
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.install.roles import ACCOUNT
 from kohort.kube.client import Client, PatchType
 from kohort.kube.errors import InternalError
@@ -123,7 +123,9 @@ async def administrator(kubernetes: ControlPlane, *namespaces: str) -> AsyncIter
 
 
 @asynccontextmanager
-async def installed(kubernetes: ControlPlane, client: Client, options: Options, port: int) -> AsyncIterator[Path]:
+async def installed(
+    kubernetes: ControlPlane, client: Client, options: InstallOptions, port: int
+) -> AsyncIterator[Path]:
     """An installation for an operator that runs as a process of this machine; removed afterwards."""
     await install(client, options, lambda _: None)
     try:
@@ -132,7 +134,7 @@ async def installed(kubernetes: ControlPlane, client: Client, options: Options, 
         await uninstall(client, options, lambda _: None, keep_objects=False)
 
 
-async def outside_service(kubernetes: ControlPlane, client: Client, options: Options, port: int) -> Path:
+async def outside_service(kubernetes: ControlPlane, client: Client, options: InstallOptions, port: int) -> Path:
     """Lead the webhooks of an installation to `port` of this machine: the control plane has no nodes that run
     containers. Returns a kubeconfig with the token of the operator's service account."""
     await replace_service(client, options)
@@ -140,7 +142,7 @@ async def outside_service(kubernetes: ControlPlane, client: Client, options: Opt
     return await _account_kubeconfig(kubernetes, client, options.namespace)
 
 
-async def replace_service(client: Client, options: Options) -> None:
+async def replace_service(client: Client, options: InstallOptions) -> None:
     """The Service of the webhooks means this machine."""
     await client.delete(SERVICES, SERVICE, options.namespace)
     outside = {"type": "ExternalName", "externalName": "localhost"}
@@ -148,7 +150,7 @@ async def replace_service(client: Client, options: Options) -> None:
     await client.create(SERVICES, {"metadata": metadata, "spec": outside}, options.namespace)
 
 
-async def lead_webhooks_to(port: int, client: Client, options: Options) -> None:
+async def lead_webhooks_to(port: int, client: Client, options: InstallOptions) -> None:
     for resource, name in names(rollouts=options.rollouts):
         hooks = (await client.get(resource, name)).get("webhooks") or []
         paths = [f"/webhooks/{number}" for number in range(len(hooks))] or ["/spec/conversion/webhook"]

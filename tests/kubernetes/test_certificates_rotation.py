@@ -13,7 +13,7 @@ from kohort.admission.certificate_bundle import Bundle
 from kohort.admission.certificate_rotation import authorities, bundle_of, data_of
 from kohort.admission.certificates import issue
 from kohort.admission.webhook_configurations import MUTATING
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, InternalError
 from kohort.kube.resources import LEADER_WORKER_SETS, MUTATING_WEBHOOKS, SECRETS
@@ -61,7 +61,7 @@ async def test_rotation_under_load(kubernetes: ControlPlane, tmp_path: Path) -> 
     words = (*service_words(port, SPACE), "--no-rollouts")
     async with (
         administrator(kubernetes, "rotation") as client,
-        installed(kubernetes, client, Options(namespace=SPACE, replicas=0, rollouts=False), port) as kubeconfig,
+        installed(kubernetes, client, InstallOptions(namespace=SPACE, replicas=0, rollouts=False), port) as kubeconfig,
     ):
         with operator(kubeconfig, tmp_path / "operator.log", *words) as process:
             await process.says("controllers started")

@@ -16,7 +16,7 @@ from tests.kubernetes.test_groups import PATIENCE
 from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard.running import running
 from kohort.dashboard.server import DashboardSettings
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.kube.client import Client
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, SERVICE_ACCOUNTS
 from kohort.kube.transport import HttpsTransport
@@ -45,7 +45,7 @@ async def test_a_user_of_one_namespace_sees_nothing_of_another(
     kubernetes: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_rate_limits(monkeypatch)
-    options = Options(namespace="dashboard-system", replicas=0)
+    options = InstallOptions(namespace="dashboard-system", replicas=0)
     (port,) = free_ports(1)
     async with (
         administrator(kubernetes, OWN) as client,

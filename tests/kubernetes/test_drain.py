@@ -12,7 +12,7 @@ from tests.kubernetes.controlplane import ControlPlane, free_ports
 from tests.kubernetes.operators import administrator, installed, operator, service_words, simulated_nodes
 from tests.kubernetes.test_groups import PATIENCE, pods, settled
 
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.kube.client import Client
 from kohort.kube.errors import TooManyRequests
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, POD_DISRUPTION_BUDGETS, PODS
@@ -41,7 +41,7 @@ async def _schedulable(client: Client, names: list[str], able: bool) -> None:
 
 
 async def test_drains_count_groups(kubernetes: ControlPlane, tmp_path: Path) -> None:
-    options = Options(namespace="drain-system", replicas=0)
+    options = InstallOptions(namespace="drain-system", replicas=0)
     (port,) = free_ports(1)
     async with (
         administrator(kubernetes, SPACE) as client,

@@ -11,7 +11,7 @@ from tests.kubernetes.controlplane import ControlPlane, free_ports
 from tests.kubernetes.operators import administrator, installed, operator, service_words, simulated_nodes
 from tests.kubernetes.test_groups import PATIENCE, pods, settled
 
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.kube.client import Client
 from kohort.kube.resources import CONFIG_MAPS, LEADER_WORKER_SETS, PODS, STATEFUL_SETS
 from kohort.objects.json_types import JsonObject
@@ -48,7 +48,7 @@ def _replaced(before: str) -> Callable[[JsonObject, dict[str, JsonObject]], bool
 
 async def test_a_group_uses_up_its_budget_and_begins_afresh(kubernetes: ControlPlane, tmp_path: Path) -> None:
     """With the rights of an installation."""
-    options = Options(namespace="failures-system", replicas=0)
+    options = InstallOptions(namespace="failures-system", replicas=0)
     (port,) = free_ports(1)
     async with (
         administrator(kubernetes, SPACE) as client,
@@ -85,7 +85,7 @@ async def test_a_group_uses_up_its_budget_and_begins_afresh(kubernetes: ControlP
 
 async def test_a_new_template_reaches_a_held_group_first(kubernetes: ControlPlane, tmp_path: Path) -> None:
     """The StatefulSet controller of Kubernetes makes its leader with the new template, below the partition."""
-    options = Options(namespace="rolled-failures-system", replicas=0)
+    options = InstallOptions(namespace="rolled-failures-system", replicas=0)
     (port,) = free_ports(1)
     async with (
         administrator(kubernetes, OTHER) as client,

@@ -15,7 +15,7 @@ from tests.kubernetes.operators import administrator, installed, operator, servi
 from tests.kubernetes.test_groups import running
 
 from kohort.groups.native_gang import POD_GROUPS, WORKLOADS
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.install.roles import gang_rules
 from kohort.kube.client import Client
 from kohort.manager.configuration import API_VERSION, KIND
@@ -100,7 +100,7 @@ async def _with_gangs(plane: ControlPlane, namespace: str, scheduler: str, direc
     large pods."""
     (port,) = free_ports(1)
     system = f"{namespace}-system"
-    options = Options(namespace=system, replicas=0, rollouts=False, gang_scheduler=scheduler)
+    options = InstallOptions(namespace=system, replicas=0, rollouts=False, gang_scheduler=scheduler)
     settings = {"apiVersion": API_VERSION, "kind": KIND, "gangSchedulingManagement": {"schedulerProvider": scheduler}}
     (directory / "configuration.yaml").write_text(yaml.safe_dump(settings))
     words = (*service_words(port, system), "--no-rollouts", "--config", str(directory / "configuration.yaml"))

@@ -15,7 +15,7 @@ from tools.helm import build
 from kohort import __version__
 from kohort.install import chart
 from kohort.install.manifests import manifests
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.objects.json_types import JsonObject
 
 CHART = Path(__file__).parents[2] / "deploy" / "chart"
@@ -56,7 +56,7 @@ def test_rendered_it_is_the_plain_manifests(helm: Helm, rollouts: bool, cert_man
     values.append(f"--set=gangSchedulingManagement.schedulerProvider={gang}")
     text = helm("template", "kohort", str(CHART), "--kube-version", "1.36.0", "--namespace", "somewhere", *values)
     rendered: list[JsonObject] = [one for one in yaml.safe_load_all(text) if one]
-    options = Options(
+    options = InstallOptions(
         namespace="somewhere",
         replicas=3,
         rollouts=rollouts,
@@ -113,7 +113,7 @@ def test_a_cluster_takes_it_changes_it_and_gives_it_back(helm: Helm, cluster: Co
     helm("lint", str(CHART))
     helm(*words("install", "kohort", str(CHART), "--create-namespace", "--set=replicaCount=0"))
     try:
-        wanted = {_key(one) for one in manifests(Options(namespace=SPACE)) if one["kind"] in INSIDE}
+        wanted = {_key(one) for one in manifests(InstallOptions(namespace=SPACE)) if one["kind"] in INSIDE}
         assert _found(cluster) >= wanted
         helm(*words("upgrade", "kohort", str(CHART), "--set=replicaCount=0", "--set=defaultResizePolicy=Recreate"))
         settings = cluster.kubectl("get", "configmap", "lws-manager-config", "-n", SPACE, "-o", "yaml")

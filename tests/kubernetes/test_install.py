@@ -15,7 +15,7 @@ from tests.kubernetes.test_groups import settled
 from tools.lws import build as upstream
 
 from kohort.admission.webhook_configurations import names
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.install.roles import ACCOUNT
 from kohort.kube.client import Client
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEADER_WORKER_SETS, PODS
@@ -47,7 +47,7 @@ def _everything(plane: ControlPlane) -> set[str]:
 
 async def _story(plane: ControlPlane, client: Client, log: Path) -> None:
     (port,) = free_ports(1)
-    kubeconfig = await outside_service(plane, client, Options(), port)
+    kubeconfig = await outside_service(plane, client, InstallOptions(), port)
     with operator(kubeconfig, log, *service_words(port, "lws-system")) as process:
         await process.says("controllers started")
         await asyncio.to_thread(plane.kubectl, "apply", "-f", str(EXAMPLES / "llm.yaml"))

@@ -14,7 +14,7 @@ from tests.kubernetes.releases import V2, Release, ingress, rollout
 from tests.kubernetes.test_group_resizes import condition, cpus, edit, resizable, uids, until
 from tests.kubernetes.test_groups import PATIENCE, pods, settled
 
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.kube.client import Client
 from kohort.kube.resources import CONFIG_MAPS, EVENTS, INGRESSES, LEADER_WORKER_SETS, ROLLOUTS, SERVICES
 from kohort.objects.json_types import JsonObject
@@ -43,7 +43,7 @@ def older(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 async def test_an_older_cluster(older: ControlPlane, tmp_path: Path) -> None:
-    options = Options(namespace=SYSTEM, replicas=0)
+    options = InstallOptions(namespace=SYSTEM, replicas=0)
     (port,) = free_ports(1)
     log = AccessLog(older.audit_log, SYSTEM)
     async with (

@@ -25,7 +25,7 @@ from tests.kubernetes.releases import (
 )
 
 from kohort.cluster.gateway.crd import definitions as gateway_definitions
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.kube.client import Client
 from kohort.kube.resources import (
     CONFIG_MAPS,
@@ -284,7 +284,7 @@ NOT_SEEN = {
 
 @pytest.mark.timeout(300)
 async def test_releases_with_the_installed_rights(kubernetes: ControlPlane, tmp_path: Path) -> None:
-    options = Options(namespace=SYSTEM, replicas=0)
+    options = InstallOptions(namespace=SYSTEM, replicas=0)
     (port,) = free_ports(1)
     log = AccessLog(kubernetes.audit_log, SYSTEM)
     async with administrator(kubernetes, *STORIES) as client, simulated_nodes(kubernetes):
@@ -301,7 +301,9 @@ async def test_releases_with_the_installed_rights(kubernetes: ControlPlane, tmp_
     assert log.refused() == []
     # What the life of sets needs is shown in test_roles.
     granted = installed_rights(options)
-    beyond = granted - installed_rights(Options(rollouts=False)) - streamed(granted) - asked_by_the_server(granted)
+    beyond = (
+        granted - installed_rights(InstallOptions(rollouts=False)) - streamed(granted) - asked_by_the_server(granted)
+    )
     assert sorted(beyond - log.used() - NOT_SEEN.keys()) == []
 
 

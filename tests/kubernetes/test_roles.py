@@ -12,7 +12,7 @@ from tests.kubernetes.operators import administrator, installed, operator, servi
 from tests.kubernetes.test_groups import PATIENCE, pods, settled
 
 from kohort.admission.webhook_configurations import MUTATING
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import (
@@ -51,7 +51,7 @@ NOT_SEEN = {
 
 
 async def test_the_installed_role_is_enough_and_not_too_much(kubernetes: ControlPlane, tmp_path: Path) -> None:
-    options = Options(namespace="roles-system", replicas=0, rollouts=False)
+    options = InstallOptions(namespace="roles-system", replicas=0, rollouts=False)
     (port,) = free_ports(1)
     log = AccessLog(kubernetes.audit_log, "roles-system")
     words = (*service_words(port, "roles-system", metrics="127.0.0.1:0"), "--no-rollouts")

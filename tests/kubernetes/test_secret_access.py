@@ -12,7 +12,7 @@ from tests.kubernetes.access import AccessLog
 from tests.kubernetes.controlplane import TOKEN, ControlPlane, free_ports
 from tests.kubernetes.operators import administrator, installed, operator, service_words
 
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Forbidden, InternalError
 from kohort.kube.kubeconfig import load
@@ -31,7 +31,7 @@ PATIENCE = 30.0
 
 
 async def test_only_who_may_get_a_secret_has_the_operator_send_it(kubernetes: ControlPlane, tmp_path: Path) -> None:
-    options = Options(namespace=SYSTEM, replicas=0)
+    options = InstallOptions(namespace=SYSTEM, replicas=0)
     (port,) = free_ports(1)
     log = AccessLog(kubernetes.audit_log, SYSTEM)
     async with (

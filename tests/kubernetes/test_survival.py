@@ -20,7 +20,7 @@ from tests.kubernetes.operators import (
 )
 from tests.kubernetes.test_groups import PATIENCE, pods, settled
 
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.install.roles import ACCOUNT
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
@@ -104,7 +104,7 @@ async def _refused(kubernetes: ControlPlane, token: str) -> None:
 
 async def test_a_token_ends_and_another_lies_in_its_file(kubernetes: ControlPlane, tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    options = Options(namespace=SYSTEM, replicas=0, rollouts=False)
+    options = InstallOptions(namespace=SYSTEM, replicas=0, rollouts=False)
     words = (*service_words(port, SYSTEM), "--no-rollouts")
     file = tmp_path / "token"
     async with (

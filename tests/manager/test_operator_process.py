@@ -16,7 +16,7 @@ from kohort import operator
 from kohort.admission.webhook_configurations import Address
 from kohort.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEADER_WORKER_SETS, LEASES, NAMESPACES, STATEFUL_SETS
 from kohort.manager.configuration import LEASE, ClientConnection, Configuration, ConfigurationError, Health, Metrics
-from kohort.manager.operator_process import OperatorProcess, Options
+from kohort.manager.operator_process import OperatorOptions, OperatorProcess
 from kohort.testing import Cluster, virtual_time
 
 SPACE = "lws-system"
@@ -65,7 +65,7 @@ async def _until_ready(process: OperatorProcess) -> None:
 
 async def test_ready_when_caches_are_complete_and_the_lease_is_given_back_at_the_end() -> None:
     async with cluster_with_definitions() as cluster:
-        process = OperatorProcess(cluster.transport(), Options(configuration(), "none", identity="first"))
+        process = OperatorProcess(cluster.transport(), OperatorOptions(configuration(), "none", identity="first"))
         running = asyncio.create_task(process.run())
         await _until_ready(process)
         await cluster.client.create(LEADER_WORKER_SETS, lws("llm").replicas(1).size(2), "default")
@@ -81,7 +81,7 @@ async def test_ready_when_caches_are_complete_and_the_lease_is_given_back_at_the
 
 async def test_one_that_is_asked_to_stop_is_not_ready_any_more() -> None:
     async with cluster_with_definitions() as cluster:
-        process = OperatorProcess(cluster.transport(), Options(configuration(), "none"))
+        process = OperatorProcess(cluster.transport(), OperatorOptions(configuration(), "none"))
         running = asyncio.create_task(process.run())
         await _until_ready(process)
         process.stopping = True
@@ -96,7 +96,7 @@ async def test_an_operator_started_by_hand_does_not_displace_an_installed_one() 
         installed = operator.webhooks(Address(b"", service=(SPACE, "lws-webhook-service")), rollouts=False)
         for one in installed:
             await operator.apply_webhooks(cluster.client, one, "install")
-        process = OperatorProcess(cluster.transport(), Options(configuration(), "loopback"))
+        process = OperatorProcess(cluster.transport(), OperatorOptions(configuration(), "loopback"))
         with pytest.raises(ConfigurationError, match="behind Service lws-system/lws-webhook-service"):
             await process.run()
 
@@ -111,7 +111,7 @@ def test_a_burst_is_not_held_back(qps: float, burst: int, waits: bool) -> None:
             for number in range(SETS):
                 await cluster.client.create(LEADER_WORKER_SETS, lws(f"llm-{number}").replicas(1).size(2), "default")
             limited = configuration(qps, burst, health="0")
-            process = OperatorProcess(cluster.transport(), Options(limited, "none", identity="only"))
+            process = OperatorProcess(cluster.transport(), OperatorOptions(limited, "none", identity="only"))
             running = asyncio.create_task(process.run())
             begun = asyncio.get_running_loop().time()
             await cluster.until(lambda: len(cluster.objects(STATEFUL_SETS, "default")) == SETS, 300)

@@ -16,7 +16,7 @@ from tools.image.oci import Image, Settings, make_image
 from tools.image.sbom import Component, render
 
 from kohort.install.operator_deployment import deployment
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 
 ROOT = Path(__file__).parents[2]
 TARGET = wheels.Target("3.11", (2, 36), "amd64")
@@ -95,7 +95,7 @@ def test_the_archive_is_the_layout(tmp_path: Path) -> None:
 
 
 def test_the_image_runs_as_the_deployment_demands() -> None:
-    (container,) = deployment(Options())["spec"]["template"]["spec"]["containers"]
+    (container,) = deployment(InstallOptions())["spec"]["template"]["spec"]["containers"]
     number = container["securityContext"]["runAsUser"]
     assert f"{number}:{number}" == build.USER
     assert {f"{port['containerPort']}/tcp" for port in container["ports"]} == set(build.PORTS)

@@ -143,4 +143,4 @@ def test_a_package_with_a_digest_installs_that_image(tmp_path: Path, monkeypatch
     (tmp_path / options.DIGEST_FILE).write_text("sha256:abc\n")
     assert options.released_digest() == "sha256:abc"
     assert options.with_digest("k:1", "sha256:abc") == "k:1@sha256:abc"
-    assert msgspec.structs.replace(options.Options(), image="mine").image == "mine"
+    assert msgspec.structs.replace(options.InstallOptions(), image="mine").image == "mine"

@@ -11,10 +11,10 @@ from kohort.rules.pod_status import (
     ALL_RESTARTING,
     CONTAINER_LOST,
     NODE_CONDITIONS,
-    Condition,
     ContainerObservation,
     ContainerProgress,
     ContainerState,
+    PodCondition,
     PodObservation,
     Running,
     Terminated,
@@ -285,7 +285,7 @@ def test_conditions_about_a_resize_end_with_the_pod() -> None:
 
 
 def test_a_node_can_add_conditions() -> None:
-    more = [Condition("DisruptionTarget", True, "TerminationByKubelet", "low on memory")]
+    more = [PodCondition("DisruptionTarget", True, "TerminationByKubelet", "low on memory")]
     found = conditions(a_pod(), seen(more_conditions=more))
     assert brief(found["DisruptionTarget"]) == ("True", "TerminationByKubelet", "low on memory")
 

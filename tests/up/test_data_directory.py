@@ -11,7 +11,7 @@ import pytest
 from tests.children import imports
 
 from kohort.up import cluster
-from kohort.up.cluster import Options, parts_only
+from kohort.up.cluster import UpOptions, parts_only
 from kohort.up.data_directory import DataDirectory, Stopped, default_directory
 from kohort.up.lock_holder import flock_holder, is_running
 from kohort.up.startup_errors import CannotStart
@@ -194,7 +194,7 @@ def nobody_there(tmp_path: Path) -> Path:
 
 
 async def test_two_processes_cannot_run_pods_in_one_directory(data: DataDirectory, nobody_there: Path) -> None:
-    options = Options(data, parts=("node",), kubeconfig=nobody_there)
+    options = UpOptions(data, parts=("node",), kubeconfig=nobody_there)
     with holder(data), pytest.raises(CannotStart, match="already"):
         async with parts_only(options):
             pass
@@ -205,7 +205,7 @@ async def test_parts_of_a_cluster_that_does_not_answer(
 ) -> None:
     monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.1)
     with pytest.raises(CannotStart, match=r"no answer from http://127\.0\.0\.1:9: .*; start that cluster"):
-        async with parts_only(Options(data, parts=("workloads",), kubeconfig=nobody_there)):
+        async with parts_only(UpOptions(data, parts=("workloads",), kubeconfig=nobody_there)):
             pass
     assert not data.path.exists()
 

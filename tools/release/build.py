@@ -19,7 +19,7 @@ from tools.release.version import Commit, ReleaseError, read_commit, read_writte
 
 from kohort.install import chart
 from kohort.install.manifests import manifests
-from kohort.install.options import DIGEST_FILE, TAGGED, Options, with_digest
+from kohort.install.options import DIGEST_FILE, TAGGED, InstallOptions, with_digest
 from kohort.install.rendering import render
 
 CHECKSUMS: Final = "SHA256SUMS"
@@ -38,7 +38,7 @@ def release(root: Path, output: Path, base: Path | None = None) -> list[Path]:
         (source / "src" / "kohort" / "install" / DIGEST_FILE).write_text(f"{digest}\n")
         build_package(source, made, commit.time)
         (made / f"kohort-{version}.tgz").write_bytes(package_chart(digest))
-        options = Options(image=with_digest(TAGGED, digest))
+        options = InstallOptions(image=with_digest(TAGGED, digest))
         (made / f"kohort-{version}-manifests.yaml").write_text(render(manifests(options)))
         (made / CHECKSUMS).write_text(checksums(made))
         shutil.rmtree(output, ignore_errors=True)

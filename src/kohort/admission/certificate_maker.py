@@ -33,7 +33,7 @@ class CertificateMaker(Protocol):
         ...
 
 
-class InProcess:
+class InProcessMaker:
     async def check(self, bundle: Bundle, names: list[str], now: datetime) -> CertificateCheck:
         return _check_bundle(bundle, names, now)
 
@@ -43,18 +43,20 @@ class InProcess:
         return certificates.successor(before, names, now)
 
 
-class InSubprocess:
+class SubprocessMaker:
     async def check(self, bundle: Bundle, names: list[str], now: datetime) -> CertificateCheck:
         answer = await _ask(_Task("check", names, now, bundle))
         return (
             msgspec.json.decode(answer, type=CertificateCheck)
             if answer
-            else await InProcess().check(bundle, names, now)
+            else await InProcessMaker().check(bundle, names, now)
         )
 
     async def successor(self, before: Bundle | None, names: list[str], now: datetime) -> Bundle:
         answer = await _ask(_Task("successor", names, now, before))
-        return msgspec.json.decode(answer, type=Bundle) if answer else await InProcess().successor(before, names, now)
+        return (
+            msgspec.json.decode(answer, type=Bundle) if answer else await InProcessMaker().successor(before, names, now)
+        )
 
 
 class _Task(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from kohort.admission.certificate_bundle import Bundle
-from kohort.admission.certificate_maker import CertificateCheck, CertificateMaker, InSubprocess
+from kohort.admission.certificate_maker import CertificateCheck, CertificateMaker, SubprocessMaker
 from kohort.kube import errors
 from kohort.kube.client import Client, PatchType
 from kohort.kube.log import Log
@@ -62,7 +62,7 @@ class Rotation:
         self._configurations = configurations
         self._settle = settle
         self._now = now
-        self._maker = maker or InSubprocess()
+        self._maker = maker or SubprocessMaker()
         self._current: Bundle | None = None
         self._since = 0.0
         """When it came into use, by the clock of the loop."""

@@ -10,7 +10,7 @@ from kohort.cli.option_types import WholeNumber, listed
 from kohort.objects.json_types import Json
 
 if TYPE_CHECKING:
-    from kohort.install.options import Options
+    from kohort.install.options import InstallOptions
     from kohort.kube.client import Client
 
 CLIENT: Final = "kohort-install"
@@ -58,9 +58,9 @@ def with_namespace(command: Callable[..., None]) -> Callable[..., None]:
     return _NAMESPACE(command)
 
 
-def options_of(values: dict[str, Json]) -> "Options":
+def options_of(values: dict[str, Json]) -> "InstallOptions":
     """The choices that were made; the rest by default."""
-    from kohort.install.options import Options
+    from kohort.install.options import InstallOptions
 
     chosen = {name: value for name, value in values.items() if value is not None}
     if "namespaces" in chosen:
@@ -74,7 +74,7 @@ def options_of(values: dict[str, Json]) -> "Options":
         raise click.UsageError("--dashboard-actions, --dashboard-hosts, --dashboard-tls-secret: add --dashboard")
     _check_names("--namespace", *filter(None, (chosen.get("namespace"),)))
     _check_names("--namespaces", *chosen.get("namespaces", ()))
-    return Options(**chosen)
+    return InstallOptions(**chosen)
 
 
 def _check_names(option: str, *names: str) -> None:

@@ -146,11 +146,11 @@ def _reach(kubeconfig: Path | None, webhooks: str | None) -> "Reach":
 def _run(kubeconfig: Path | None, configuration: "Configuration", reach: "Reach", namespace: str | None) -> None:
     from kohort.kube.kubeconfig import KubeconfigError, load
     from kohort.manager.configuration import ConfigurationError
-    from kohort.manager.operator_process import Options, operator_namespace, run
+    from kohort.manager.operator_process import OperatorOptions, operator_namespace, run
 
     try:
         transport = load(kubeconfig)
-        run(transport, Options(configuration, reach, namespace or operator_namespace()))
+        run(transport, OperatorOptions(configuration, reach, namespace or operator_namespace()))
     except (KubeconfigError, ConfigurationError, OSError, ValueError) as problem:
         fail(str(problem))
 

@@ -19,7 +19,7 @@ from kohort.up.startup_errors import BadOption, CannotStart
 
 if TYPE_CHECKING:
     from kohort.dashboard.commands import Commands
-    from kohort.up.cluster import Options, RunningCluster
+    from kohort.up.cluster import RunningCluster, UpOptions
 
 DEFAULT_PORT = 6443
 
@@ -196,10 +196,10 @@ def _options(
     simulation: Mapping[str, Json],
     feature_gates: str,
     default_resize_policy: str,
-) -> "Options":
+) -> "UpOptions":
     # A person in front of the terminal wants problems, not progress.
     os.environ.setdefault("KOHORT_LOG", "warning")
-    from kohort.up.cluster import Options
+    from kohort.up.cluster import UpOptions
     from kohort.up.gates import divided
     from kohort.up.parts import chosen
 
@@ -208,7 +208,7 @@ def _options(
     except ValueError as problem:
         raise BadOption(f"--feature-gates: {problem}") from problem
     wanted = chosen(parts, simulated=bool(simulation))
-    options = Options(
+    options = UpOptions(
         data, host, port, wanted, simulation, kubeconfig, gates, default_resize_policy, release_gates=release_gates
     )
     if kubeconfig is not None and options.is_cluster:
@@ -216,7 +216,7 @@ def _options(
     return options
 
 
-def _run(options: "Options") -> None:
+def _run(options: "UpOptions") -> None:
     from kohort.up.process import run
 
     run(options, _ready)

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from kohort.dashboard.released_workloads import OF_NO_GROUP, ReleasedWorkloads
 from kohort.dashboard.workload_kinds import KINDS, OTHERS, released_key
-from kohort.groups.caches import BY_SET, GroupService, Member, by_set, owned_by, sets_of
+from kohort.groups.caches import BY_SET, GroupObject, GroupService, by_set, owned_by, sets_of
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.node_loss import not_ready_since
 from kohort.groups.revisions import Revision
@@ -134,7 +134,7 @@ class ClusterCache:
         for listener in self._listeners:
             listener(key)
 
-    def _member_changed(self, obj: Member | None) -> None:
+    def _member_changed(self, obj: GroupObject | None) -> None:
         for key in sets_of(obj) if obj is not None else ():
             self._report_with_stable(key)
 

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.groups.leaderworkerset import Template
+from kohort.groups.leaderworkerset import LeaderWorkerTemplate
 from kohort.inspection.pod_resources import drift_of_group
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.objects.core import ContainerStatus, Pod
@@ -61,7 +61,7 @@ class ContainerAmounts(msgspec.Struct, frozen=True, rename="camel"):
 
 def container_amounts(snapshot: Snapshot) -> list[ContainerAmounts]:
     """Containers in the order of their specs, those of leaders first."""
-    templates = {one.key: Template(one.template) for one in snapshot.revisions}
+    templates = {one.key: LeaderWorkerTemplate(one.template) for one in snapshot.revisions}
     found: dict[tuple[str, tuple[Amount, ...]], tuple[list[str], list[str]]] = {}
     drift = {name: fields for index in snapshot.leaders for name, fields in drift_of_group(snapshot, index).items()}
     pods = sorted(snapshot.pods, key=lambda one: (worker_of(one) > 0, one.metadata.name))

@@ -63,12 +63,12 @@ class LeaderBudget(View, frozen=True):
     spec: _LeaderBudgetSpec = _LeaderBudgetSpec()
 
 
-class Member(Protocol):
+class GroupObject(Protocol):
     @property
     def metadata(self) -> ObjectMeta: ...
 
 
-def by_set(obj: Member) -> Iterable[str]:
+def by_set(obj: GroupObject) -> Iterable[str]:
     name = obj.metadata.labels.get(group_labels.NAME)
     return (f"{obj.metadata.namespace}/{name}",) if name else ()
 
@@ -78,7 +78,7 @@ def by_set_of_readable(revision: Revision) -> Iterable[str]:
     return by_set(revision) if revision.is_readable else ()
 
 
-def by_group(obj: Member) -> Iterable[str]:
+def by_group(obj: GroupObject) -> Iterable[str]:
     """The group of a pod. A pod whose name does not fit its labels has none, whatever they say."""
     metadata = obj.metadata
     if not has_place_in_group(metadata.name, metadata.labels):
@@ -90,7 +90,7 @@ def by_set_of_leader(pod: Pod) -> Iterable[str]:
     return by_set(pod) if is_leader(pod.metadata.labels) else ()
 
 
-def sets_of(obj: Member) -> Iterable[Key]:
+def sets_of(obj: GroupObject) -> Iterable[Key]:
     """The set that an object belongs to, by its label."""
     name = obj.metadata.labels.get(group_labels.NAME)
     return (Key(obj.metadata.namespace, name),) if name else ()

@@ -7,7 +7,7 @@ once and never changed; a group gets a new one with its next leader.
 
 from collections.abc import Mapping
 
-from kohort.groups.leaderworkerset import LeaderWorkerSet, Template
+from kohort.groups.leaderworkerset import LeaderWorkerSet, LeaderWorkerTemplate
 from kohort.groups.rolling_update import RollPlan
 from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
@@ -202,7 +202,7 @@ def _copied(group_set: LeaderWorkerSet) -> dict[str, str]:
     return {key: value for key, value in group_set.metadata.annotations.items() if key != group_labels.LAST_APPLIED}
 
 
-def _claims(template: Template, namespace: str) -> JsonObject:
+def _claims(template: LeaderWorkerTemplate, namespace: str) -> JsonObject:
     found: JsonObject = {}
     if template.claims:
         found["volumeClaimTemplates"] = [_claim(claim, namespace) for claim in template.claims]

@@ -38,7 +38,7 @@ class SubGroupPolicy(View, frozen=True):
     sub_group_policy_type: str | None = None
 
 
-class Template(msgspec.Struct, frozen=True):
+class LeaderWorkerTemplate(msgspec.Struct, frozen=True):
     """`spec.leaderWorkerTemplate`, read from the raw dictionary that it keeps."""
 
     raw: JsonObject
@@ -91,7 +91,7 @@ class Template(msgspec.Struct, frozen=True):
         return self.raw.get("persistentVolumeClaimRetentionPolicy")
 
 
-class Status(View, frozen=True):
+class LeaderWorkerSetStatus(View, frozen=True):
     replicas: int = 0
     ready_replicas: int = 0
     updated_replicas: int = 0
@@ -112,7 +112,7 @@ class Status(View, frozen=True):
 class LeaderWorkerSet(View, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: JsonObject = {}
-    status: Status = Status()
+    status: LeaderWorkerSetStatus = LeaderWorkerSetStatus()
 
     @property
     def replicas(self) -> int:
@@ -120,8 +120,8 @@ class LeaderWorkerSet(View, frozen=True):
         return 1 if replicas is None else replicas
 
     @property
-    def template(self) -> Template:
-        return Template(self.spec.get("leaderWorkerTemplate") or {})
+    def template(self) -> LeaderWorkerTemplate:
+        return LeaderWorkerTemplate(self.spec.get("leaderWorkerTemplate") or {})
 
     @property
     def disruption_budget(self) -> DisruptionBudget | None:

@@ -119,7 +119,7 @@ def _add_tpu_variables(metadata: JsonObject, spec: JsonObject, leader: str, size
     leads = is_leader(labels)
     width = annotations.get(group_labels.SUBGROUP_SIZE)
     subgroup = labels.get(group_labels.SUBGROUP_INDEX)
-    member = tpu_environment.Member(
+    member = tpu_environment.TpuMember(
         leader=leader,
         worker=int(labels[group_labels.WORKER_INDEX]),
         size=size,

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from kohort.groups.leaderworkerset import Template
+from kohort.groups.leaderworkerset import LeaderWorkerTemplate
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError, Invalid, StatusCause
 from kohort.kube.resources import STATEFUL_SETS
@@ -34,8 +34,8 @@ class TemplateDryRun(NamedTuple):
 
 def dry_runs(group_set: JsonObject, old: JsonObject | None) -> list[TemplateDryRun]:
     """What there is to ask about a set that is created, or that takes the place of an old one."""
-    template = Template(group_set["spec"].get("leaderWorkerTemplate") or {})
-    before = None if old is None else Template(old["spec"].get("leaderWorkerTemplate") or {})
+    template = LeaderWorkerTemplate(group_set["spec"].get("leaderWorkerTemplate") or {})
+    before = None if old is None else LeaderWorkerTemplate(old["spec"].get("leaderWorkerTemplate") or {})
     leader = "leaderTemplate" if template.raw.get("leaderTemplate") else "workerTemplate"
     used = dict.fromkeys((leader, "workerTemplate") if template.size > 1 else (leader,))
     changed = [name for name in used if before is None or not _same(template.raw[name], before.raw.get(name))]
@@ -49,7 +49,7 @@ def _same(new: JsonObject, old: JsonObject | None) -> bool:
 def _dry_run(group_set: JsonObject, name: str, *, judge_claims: bool) -> TemplateDryRun:
     """Every StatefulSet of a set has its claims, and containers may mount them. What is wrong with the claims
     themselves is reported once, when the set is created: they cannot change afterwards."""
-    whole = Template(group_set["spec"]["leaderWorkerTemplate"])
+    whole = LeaderWorkerTemplate(group_set["spec"]["leaderWorkerTemplate"])
     template = whole.raw[name]
     labels = {group_labels.NAME: group_set["metadata"]["name"]}
     metadata = template.get("metadata") or {}

@@ -34,7 +34,7 @@ class TpuError(ValueError):
     """The pod says that it belongs to a subgroup and does not say to which."""
 
 
-class Member(msgspec.Struct, frozen=True):
+class TpuMember(msgspec.Struct, frozen=True):
     """Where a pod stands in its group."""
 
     leader: str
@@ -70,7 +70,7 @@ def tpu_containers(spec: JsonObject) -> list[JsonObject]:
     return [container for container in everything if requests_tpus(container)]
 
 
-def add_variables(spec: JsonObject, member: Member) -> None:
+def add_variables(spec: JsonObject, member: TpuMember) -> None:
     """Give every TPU container its variables, unless the user has set them. Changes `spec`."""
     containers = tpu_containers(spec)
     if not containers or {HOSTNAMES, WORKER_ID} & {one["name"] for one in containers[0].get("env") or ()}:
@@ -81,7 +81,7 @@ def add_variables(spec: JsonObject, member: Member) -> None:
         _add_for_group(containers, member)
 
 
-def _add_for_group(containers: list[JsonObject], member: Member) -> None:
+def _add_for_group(containers: list[JsonObject], member: TpuMember) -> None:
     ports = [_own_port(container) or str(FIRST_PORT + number) for number, container in enumerate(containers)]
     workers = [f"{member.leader}-{worker}" for worker in range(1, member.size)]
     pods = [member.leader, *workers] if member.leader_has_tpus else workers
@@ -93,14 +93,14 @@ def _add_for_group(containers: list[JsonObject], member: Member) -> None:
         _append(container, hosts, identity, member.leader, addresses, ports[number])
 
 
-def _add_for_subgroup(container: JsonObject, member: Member) -> None:
+def _add_for_subgroup(container: JsonObject, member: TpuMember) -> None:
     identity, pods = _subgroup(member)
     port = _own_port(container) or str(FIRST_PORT)
     hosts = [f"{pod}.{member.subdomain}" for pod in pods]
     _append(container, hosts, identity, member.leader, [f"{host}:{port}" for host in hosts], port)
 
 
-def _subgroup(member: Member) -> tuple[int, list[str]]:
+def _subgroup(member: TpuMember) -> tuple[int, list[str]]:
     """The number of this pod in its subgroup, and the pods of the subgroup in order."""
     width = member.subgroup_size or 1
     if member.leader_excluded and member.worker == 0:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kohort.groups.engine_recovery import LONGEST
-from kohort.groups.leaderworkerset import SubGroupPolicy, Template
+from kohort.groups.leaderworkerset import LeaderWorkerTemplate, SubGroupPolicy
 from kohort.groups.restart_budget import LONGEST_DELAY_TOO_SHORT
 from kohort.objects import field_errors, int_or_string, names
 from kohort.objects.counted_nouns import counted
@@ -32,7 +32,7 @@ _SUBGROUP: Final = f"{_TEMPLATE}.SubGroupPolicy.subGroupSize"
 
 def create_errors(group_set: JsonObject) -> list[FieldError]:
     spec = group_set["spec"]
-    template = Template(spec.get("leaderWorkerTemplate") or {})
+    template = LeaderWorkerTemplate(spec.get("leaderWorkerTemplate") or {})
     replicas = _replicas(spec)
     return [
         *_name_errors(group_set),
@@ -60,8 +60,8 @@ def update_errors(group_set: JsonObject, old: JsonObject, *, default_resize_poli
     """
     if group_set["metadata"].get("deletionTimestamp"):
         return []
-    new_template = Template(group_set["spec"].get("leaderWorkerTemplate") or {})
-    old_template = Template(old["spec"].get("leaderWorkerTemplate") or {})
+    new_template = LeaderWorkerTemplate(group_set["spec"].get("leaderWorkerTemplate") or {})
+    old_template = LeaderWorkerTemplate(old["spec"].get("leaderWorkerTemplate") or {})
     return [
         *_new_errors(create_errors(group_set), create_errors(old), group_set, old),
         *_network_errors(group_set["spec"]),
@@ -85,7 +85,10 @@ def _new_errors(
 
 
 def _errors_of_count(group_set: JsonObject) -> list[FieldError]:
-    replicas, size = _replicas(group_set["spec"]), Template(group_set["spec"].get("leaderWorkerTemplate") or {}).size
+    replicas, size = (
+        _replicas(group_set["spec"]),
+        LeaderWorkerTemplate(group_set["spec"].get("leaderWorkerTemplate") or {}).size,
+    )
     return [*_name_errors(group_set), *_size_errors(replicas, size)]
 
 
@@ -102,7 +105,7 @@ def _name_errors(group_set: JsonObject) -> list[FieldError]:
     spec = group_set["spec"]
     longest = _longest_name(spec)
     if len(name) > longest:
-        size = Template(spec.get("leaderWorkerTemplate") or {}).size
+        size = LeaderWorkerTemplate(spec.get("leaderWorkerTemplate") or {}).size
         surge = _most_groups(spec) - _replicas(spec)
         text = (
             f"labels and names of its pods would be too long: with {counted(_replicas(spec), 'replica')} of size {size}"
@@ -126,7 +129,7 @@ def _longest_name(spec: JsonObject) -> int:
     The last group is the last one that a roll may make. A revision hash can be shorter than ten characters, but the
     next one need not be.
     """
-    size = Template(spec.get("leaderWorkerTemplate") or {}).size
+    size = LeaderWorkerTemplate(spec.get("leaderWorkerTemplate") or {}).size
     group = f"-{max(0, _most_groups(spec) - 1)}"
     maker, last = (group, f"{group}-{size - 1}") if size > 1 else ("", group)
     return names.LABEL_LENGTH - max(len(maker) + _REVISION_SUFFIX, len(last))
@@ -180,7 +183,7 @@ def _rolling_errors(spec: JsonObject, replicas: int) -> list[FieldError]:
     return found
 
 
-def _restart_budget_errors(template: Template) -> list[FieldError]:
+def _restart_budget_errors(template: LeaderWorkerTemplate) -> list[FieldError]:
     budget = template.restart_budget
     if budget is None or budget.max_backoff_seconds >= budget.backoff_seconds:
         return []
@@ -212,7 +215,7 @@ def _amount_errors(field: str, value: int | str) -> list[FieldError]:
     return []
 
 
-def _subgroup_errors(group_set: JsonObject, template: Template) -> list[FieldError]:
+def _subgroup_errors(group_set: JsonObject, template: LeaderWorkerTemplate) -> list[FieldError]:
     policy = template.subgroups
     annotations = group_set["metadata"].get("annotations") or {}
     if policy is None:
@@ -249,7 +252,7 @@ def _network_errors(spec: JsonObject) -> list[FieldError]:
     return [field_errors.invalid("spec.networkConfig.subdomainPolicy", None, "cannot set subdomainPolicy as null")]
 
 
-def _subgroup_changes(new: Template, old: Template) -> list[FieldError]:
+def _subgroup_changes(new: LeaderWorkerTemplate, old: LeaderWorkerTemplate) -> list[FieldError]:
     now, before = new.subgroups, old.subgroups
     if now is not None and before is not None and now.sub_group_size != before.sub_group_size:
         return [field_errors.invalid(_SUBGROUP, now.sub_group_size, "field is immutable")]
@@ -261,7 +264,7 @@ def _subgroup_changes(new: Template, old: Template) -> list[FieldError]:
     return []
 
 
-def _resize_errors(new: Template, old: Template, default_policy: str) -> list[FieldError]:
+def _resize_errors(new: LeaderWorkerTemplate, old: LeaderWorkerTemplate, default_policy: str) -> list[FieldError]:
     """The policy of the new object decides, so that policy and size can change in one edit."""
     policy = new.resize_policy or default_policy
     if new.size == old.size or policy == "Recreate":
@@ -298,7 +301,7 @@ def _annotation_errors(group_set: JsonObject) -> list[FieldError]:
     return found
 
 
-def _owned_annotation_errors(template: Template) -> list[FieldError]:
+def _owned_annotation_errors(template: LeaderWorkerTemplate) -> list[FieldError]:
     """Annotations of pods that the operator writes, where a value of the user would keep groups from ever being ready.
 
     | in the template of | annotation | of others that are in templates |
@@ -331,14 +334,14 @@ def _annotations(pod_template: JsonObject) -> JsonObject:
     return found
 
 
-def _container_errors(template: Template) -> list[FieldError]:
+def _container_errors(template: LeaderWorkerTemplate) -> list[FieldError]:
     """A template without any list of containers, `{}` for one, would silently be taken for none."""
     given = [name for name in ("leaderTemplate", "workerTemplate") if template.raw.get(name) is not None]
     without = [name for name in given if (template.raw[name].get("spec") or {}).get("containers") is None]
     return [field_errors.required(f"{_TEMPLATE}.{name}.spec.containers") for name in without]
 
 
-def _quantity_errors(template: Template) -> list[FieldError]:
+def _quantity_errors(template: LeaderWorkerTemplate) -> list[FieldError]:
     """The schema checks the characters of a quantity, and lets some pass that none has: `1e1.5`, `1e99999999999`."""
     found: list[FieldError] = []
     for name in ("leaderTemplate", "workerTemplate"):
@@ -360,7 +363,7 @@ def _unreadable(path: str, resources: JsonObject | None) -> Iterator[FieldError]
                 yield field_errors.invalid(f"{path}.{side}[{name}]", written, str(problem))
 
 
-def _claim_errors(template: Template) -> list[FieldError]:
+def _claim_errors(template: LeaderWorkerTemplate) -> list[FieldError]:
     """A claim template must be mounted by a container: a claim that no pod mounts is a mistake that costs storage. One
     that only leaders or only workers mount is none, although the others get it as well."""
     found: list[FieldError] = []
@@ -387,7 +390,7 @@ def _mounted(spec: JsonObject) -> set[str]:
     return {use.get("name") or "" for use in used}
 
 
-def _claim_changes(new: Template, old: Template) -> list[FieldError]:
+def _claim_changes(new: LeaderWorkerTemplate, old: LeaderWorkerTemplate) -> list[FieldError]:
     if [_claimed(one) for one in new.claims] == [_claimed(one) for one in old.claims]:
         return []
     field = f"{_TEMPLATE}.volumeClaimTemplates"
@@ -409,7 +412,7 @@ def _claimed(claim: JsonObject) -> JsonObject:
     return {"metadata": metadata, "spec": {"volumeMode": "Filesystem", **found["spec"]}}
 
 
-def _scheduling_errors(group_set: JsonObject, template: Template) -> list[FieldError]:
+def _scheduling_errors(group_set: JsonObject, template: LeaderWorkerTemplate) -> list[FieldError]:
     policy = template.scheduling
     if policy is None:
         return []

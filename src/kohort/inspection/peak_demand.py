@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from kohort.groups.leaderworkerset import Template
+from kohort.groups.leaderworkerset import LeaderWorkerTemplate
 from kohort.inspection.capacity_forecast import Move
 from kohort.objects.core import Pod
 from kohort.objects.quantity import ZERO, Quantity
@@ -34,7 +34,9 @@ class Demand(msgspec.Struct, frozen=True):
     """Only what grows."""
 
 
-def demand(steps: Sequence[RollStep], standing: int, old: Template | None, new: Template, more: int = 0) -> Demand:
+def demand(
+    steps: Sequence[RollStep], standing: int, old: LeaderWorkerTemplate | None, new: LeaderWorkerTemplate, more: int = 0
+) -> Demand:
     """`standing` groups of the old template are there now; `more` new ones come that are in no step."""
     before = old if old is not None else new
     now, then = group_requests(before, 1), group_requests(new, 1)
@@ -63,7 +65,7 @@ def _counts(steps: Sequence[RollStep], standing: int) -> Iterator[tuple[int, int
         yield len(new) - made, made
 
 
-def group_requests(template: Template, groups: int) -> dict[str, Quantity]:
+def group_requests(template: LeaderWorkerTemplate, groups: int) -> dict[str, Quantity]:
     """What so many groups ask of the nodes."""
     total: dict[str, Quantity] = {}
     for pod_template, count in ((template.leader, groups), (template.worker, groups * (template.size - 1))):

@@ -12,7 +12,7 @@ import msgspec
 
 from kohort.groups.caches import GroupService
 from kohort.groups.failure_evidence import GroupFailure
-from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet, Template
+from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet, LeaderWorkerTemplate
 from kohort.groups.observed_groups import wanted_placement, with_failed_groups
 from kohort.groups.revisions import Revision, matching
 from kohort.inspection.pod_context import PodContext
@@ -189,7 +189,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
 
 
 def _version(one: Revision) -> Version:
-    template = Template(one.template)
+    template = LeaderWorkerTemplate(one.template)
     annotations = one.metadata.annotations
     return Version(
         number=one.revision,

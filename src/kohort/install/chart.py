@@ -23,7 +23,7 @@ import yaml
 from kohort import __version__
 from kohort.groups.gang_schedulers import PROVIDERS
 from kohort.install import dashboard_deployment, operator_deployment, roles
-from kohort.install.options import TAGGED, Options, released_digest
+from kohort.install.options import TAGGED, InstallOptions, released_digest
 from kohort.install.rendering import render
 from kohort.objects.json_types import JsonObject
 
@@ -47,7 +47,7 @@ _PLACED: Final = ("imagePullSecrets", "nodeSelector", "tolerations", "priorityCl
 _BEFORE_PLACED: Final = "serviceAccountName: "
 KEPT: Final = {"helm.sh/resource-policy": "keep"}
 
-_MARKED: Final = Options(
+_MARKED: Final = InstallOptions(
     namespace="mark-namespace", image="mark-image", replicas=1000007, default_resize_policy="mark-resize-policy"
 )
 _GANG: Final = ".Values.gangSchedulingManagement.schedulerProvider"
@@ -127,7 +127,7 @@ def files(digest: str | None = None) -> dict[str, str]:
         "templates/dashboard.yaml": _only(".Values.dashboard.enabled", _dashboard()),
         "templates/webhooks.yaml": _either(".Values.enableCertManager", _webhooks(True), _webhooks(False)),
     }
-    for definition in operator_deployment.definitions(Options()):
+    for definition in operator_deployment.definitions(InstallOptions()):
         if not operator_deployment.is_converted(definition):
             found[f"crds/{definition['metadata']['name']}.yaml"] = render([definition])
     if released := released_digest() if digest is None else digest:
@@ -156,7 +156,7 @@ def _description() -> JsonObject:
     }
 
 
-def _choose(*, rollouts: bool = True, cert_manager: bool = False, gang: str = "") -> Options:
+def _choose(*, rollouts: bool = True, cert_manager: bool = False, gang: str = "") -> InstallOptions:
     return msgspec.structs.replace(_MARKED, rollouts=rollouts, cert_manager=cert_manager, gang_scheduler=gang)
 
 
@@ -209,7 +209,7 @@ def _manager(cert_manager: bool) -> str:
     )
 
 
-def _services(options: Options) -> str:
+def _services(options: InstallOptions) -> str:
     webhooks, metrics = operator_deployment.services(options)
     text = _replaced(_template([metrics]), f"port: {METRICS_PORT}\n", "port: {{ .Values.service.port }}\n")
     return _template([webhooks]) + _replaced(text, "type: ClusterIP\n", "type: {{ .Values.service.type }}\n")
@@ -226,7 +226,7 @@ def _renamed(text: str) -> str:
     return re.sub(rf"^  name: {operator_deployment.DEPLOYMENT}$", f"  name: {_NAME}", text, flags=re.MULTILINE)
 
 
-def _deployment(options: Options) -> str:
+def _deployment(options: InstallOptions) -> str:
     text = _renamed(_template([operator_deployment.deployment(options)]))
     noted = f"{operator_deployment.CONFIGURED}: {operator_deployment.digest(options)}\n"
     (place,) = (line for line in text.splitlines(keepends=True) if line.endswith(noted))

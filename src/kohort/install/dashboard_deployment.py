@@ -12,7 +12,7 @@ decision whom the dashboard may act for.
 from typing import Final
 
 from kohort.install.operator_deployment import PULL_POLICY
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.install.roles import role_with_binding, rule
 from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.objects import well_known_names
@@ -32,13 +32,13 @@ RESOURCES: Final[JsonObject] = {"requests": {"cpu": "50m", "memory": "128Mi"}, "
 _READ: Final = ["list", "watch"]
 
 
-def dashboard(options: Options) -> list[JsonObject]:
+def dashboard(options: InstallOptions) -> list[JsonObject]:
     if not options.dashboard:
         return []
     return [*access(options), service(options), deployment(options)]
 
 
-def access(options: Options) -> list[JsonObject]:
+def access(options: InstallOptions) -> list[JsonObject]:
     place = options.namespace
     account: JsonObject = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(options)}
     if options.namespaces:
@@ -51,7 +51,7 @@ def access(options: Options) -> list[JsonObject]:
     return [account, *objects, *role_with_binding("ClusterRole", REVIEWS, review_rules(), place, account=NAME), *reader]
 
 
-def authority_reader(options: Options) -> JsonObject:
+def authority_reader(options: InstallOptions) -> JsonObject:
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
@@ -87,7 +87,7 @@ def review_rules() -> list[JsonObject]:
     ]
 
 
-def service(options: Options) -> JsonObject:
+def service(options: InstallOptions) -> JsonObject:
     """Without a certificate plain HTTP within the cluster: an Ingress brings TLS, or `kubectl port-forward`."""
     name, port = ("https", 443) if options.dashboard_tls_secret else ("http", 80)
     ports = [{"name": name, "port": port, "protocol": "TCP", "targetPort": PORT}]
@@ -95,7 +95,7 @@ def service(options: Options) -> JsonObject:
     return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(options), "spec": spec}
 
 
-def deployment(options: Options) -> JsonObject:
+def deployment(options: InstallOptions) -> JsonObject:
     volumes: list[JsonObject] = [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}]
     if options.dashboard_tls_secret:
         volumes.append({"name": "tls", "secret": {"secretName": options.dashboard_tls_secret, "defaultMode": 0o440}})
@@ -117,7 +117,7 @@ def deployment(options: Options) -> JsonObject:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": _metadata(options), "spec": spec}
 
 
-def _container(options: Options) -> JsonObject:
+def _container(options: InstallOptions) -> JsonObject:
     arguments = ["--auth=token", "--host=0.0.0.0", f"--port={PORT}"]
     arguments += [f"--allowed-host={one}" for one in options.dashboard_hosts]
     arguments += [f"--namespaces={','.join(options.namespaces)}"] if options.namespaces else []
@@ -152,5 +152,5 @@ def _container(options: Options) -> JsonObject:
     }
 
 
-def _metadata(options: Options) -> JsonObject:
+def _metadata(options: InstallOptions) -> JsonObject:
     return {"name": NAME, "namespace": options.namespace, "labels": LABELS}

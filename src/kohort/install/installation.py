@@ -19,7 +19,7 @@ from kohort.install import owned_objects
 from kohort.install.install_kinds import resource_of
 from kohort.install.manifests import manifests
 from kohort.install.operator_readiness import LOOK_SECONDS, NotAvailable, wait_available
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.install.owned_objects import MADE_BY_THE_OPERATOR, OwnedObject
 from kohort.kube import errors
 from kohort.kube.client import Client
@@ -51,7 +51,7 @@ class InstallationFailed(Exception):
     """The message is shown to the user."""
 
 
-async def install(client: Client, options: Options, print_line: PrintLine, *, wait: float = 0.0) -> None:
+async def install(client: Client, options: InstallOptions, print_line: PrintLine, *, wait: float = 0.0) -> None:
     """Apply everything; with `wait`, return when the operator is available."""
     await _check_places(client, options, wait)
     wanted = manifests(options)
@@ -71,7 +71,7 @@ async def install(client: Client, options: Options, print_line: PrintLine, *, wa
 
 
 async def uninstall(
-    client: Client, options: Options, print_line: PrintLine, *, keep_objects: bool, wait: float = 60.0
+    client: Client, options: InstallOptions, print_line: PrintLine, *, keep_objects: bool, wait: float = 60.0
 ) -> None:
     """Remove everything; the definitions, and with them all sets, only when `keep_objects` is not asked for."""
     found = await owned_objects.ours(client)
@@ -104,7 +104,7 @@ def _title(resource: Resource, metadata: JsonObject) -> str:
     return f"{kind}{metadata['namespace']}/{metadata['name']}"
 
 
-async def _check_places(client: Client, options: Options, wait: float) -> None:
+async def _check_places(client: Client, options: InstallOptions, wait: float) -> None:
     """Everything that must be there, before anything is changed."""
     for name in options.namespaces:
         if await client.find(NAMESPACES, name) is None:

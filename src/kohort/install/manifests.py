@@ -1,11 +1,11 @@
 """Everything that is installed, as one list of objects: the only source of plain manifests and Helm chart."""
 
 from kohort.install import dashboard_deployment, operator_deployment, roles
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.objects.json_types import JsonObject
 
 
-def manifests(options: Options) -> list[JsonObject]:
+def manifests(options: InstallOptions) -> list[JsonObject]:
     """In the order in which they can be created."""
     return [
         operator_deployment.place(options),

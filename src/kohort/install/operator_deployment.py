@@ -7,7 +7,7 @@ import yaml
 
 from kohort import operator
 from kohort.admission.webhook_configurations import Address
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.install.rendering import render
 from kohort.install.roles import ACCOUNT
 from kohort.manager.certificates import METRICS_SERVICE
@@ -28,12 +28,12 @@ PULL_POLICY: Final = "IfNotPresent"
 CONFIGURED: Final = "kohort.dev/configuration"
 
 
-def place(options: Options) -> JsonObject:
+def place(options: InstallOptions) -> JsonObject:
     labels = {**LABELS, "pod-security.kubernetes.io/enforce": "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": options.namespace, "labels": labels}}
 
 
-def configuration(options: Options) -> JsonObject:
+def configuration(options: InstallOptions) -> JsonObject:
     settings: JsonObject = {"apiVersion": API_VERSION, "kind": KIND, "leaderElection": {"leaderElect": True}}
     if options.cert_manager:
         settings["internalCertManagement"] = {"enable": False}
@@ -49,12 +49,12 @@ def configuration(options: Options) -> JsonObject:
     return _object("v1", "ConfigMap", CONFIGURATION, options, {"data": {CONFIGURATION_FILE: text}})
 
 
-def digest(options: Options) -> str:
+def digest(options: InstallOptions) -> str:
     """Of the configuration. It is read once, at the start, so a change must replace the pods."""
     return hashlib.sha256(render([configuration(options)]).strip().encode()).hexdigest()
 
 
-def certificate_store(options: Options) -> list[JsonObject]:
+def certificate_store(options: InstallOptions) -> list[JsonObject]:
     """An empty Secret for the operator to fill, or what makes cert-manager fill it."""
     if not options.cert_manager:
         return [_object("v1", "Secret", SECRET, options, {"type": "Opaque"})]
@@ -70,7 +70,7 @@ def certificate_store(options: Options) -> list[JsonObject]:
     ]
 
 
-def services(options: Options) -> list[JsonObject]:
+def services(options: InstallOptions) -> list[JsonObject]:
     webhook = {"port": 443, "protocol": "TCP", "targetPort": 9443}
     metrics = {"name": "https", "port": 8443, "protocol": "TCP", "targetPort": 8443}
     of_webhooks = {"ports": [webhook], "selector": SELECTOR}
@@ -81,7 +81,7 @@ def services(options: Options) -> list[JsonObject]:
     ]
 
 
-def deployment(options: Options) -> JsonObject:
+def deployment(options: InstallOptions) -> JsonObject:
     spec = {
         "replicas": options.replicas,
         "selector": {"matchLabels": SELECTOR},
@@ -100,7 +100,7 @@ def deployment(options: Options) -> JsonObject:
     return _object("apps/v1", "Deployment", DEPLOYMENT, options, {"spec": spec})
 
 
-def budget_and_network_policy(options: Options) -> list[JsonObject]:
+def budget_and_network_policy(options: InstallOptions) -> list[JsonObject]:
     """What guards the operator: a budget for disruptions, and the ports that others may reach."""
     # A replica that does not come up must not keep its node from being drained.
     budget = {
@@ -116,7 +116,7 @@ def budget_and_network_policy(options: Options) -> list[JsonObject]:
     ]
 
 
-def monitor(options: Options) -> JsonObject:
+def monitor(options: InstallOptions) -> JsonObject:
     """For the Prometheus operator; requests carry the token of Prometheus."""
     endpoint = {
         "port": "https",
@@ -134,7 +134,7 @@ def monitor(options: Options) -> JsonObject:
     )
 
 
-def definitions(options: Options) -> list[JsonObject]:
+def definitions(options: InstallOptions) -> list[JsonObject]:
     """The operator converts older versions of Rollouts; where cert-manager is used, it injects the authority."""
     found = operator.definitions(_address(options), rollouts=options.rollouts)
     for one in found:
@@ -148,7 +148,7 @@ def is_converted(definition: JsonObject) -> bool:
     return "conversion" in definition["spec"]
 
 
-def webhooks(options: Options) -> list[JsonObject]:
+def webhooks(options: InstallOptions) -> list[JsonObject]:
     """The authority is left out: the operator or cert-manager puts it in."""
     found = operator.webhooks(_address(options), rollouts=options.rollouts)
     for one in found:
@@ -157,7 +157,7 @@ def webhooks(options: Options) -> list[JsonObject]:
     return found
 
 
-def _address(options: Options) -> Address:
+def _address(options: InstallOptions) -> Address:
     return Address(
         b"",
         service=(options.namespace, SERVICE),
@@ -166,16 +166,16 @@ def _address(options: Options) -> Address:
     )
 
 
-def _injected(options: Options) -> JsonObject:
+def _injected(options: InstallOptions) -> JsonObject:
     return {"cert-manager.io/inject-ca-from": f"{options.namespace}/{CERTIFICATE}"}
 
 
-def _object(api_version: str, kind: str, name: str, options: Options, rest: JsonObject) -> JsonObject:
+def _object(api_version: str, kind: str, name: str, options: InstallOptions, rest: JsonObject) -> JsonObject:
     metadata = {"name": name, "namespace": options.namespace, "labels": LABELS}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
 
 
-def _container(options: Options) -> JsonObject:
+def _container(options: InstallOptions) -> JsonObject:
     mounts: list[JsonObject] = [{"name": "config", "mountPath": "/etc/kohort", "readOnly": True}]
     mounts.append({"name": "tmp", "mountPath": "/tmp"})
     if options.cert_manager:
@@ -209,7 +209,7 @@ def _probe(path: str, *, delay: int, period: int) -> JsonObject:
     return {"httpGet": {"path": path, "port": 8081}, "initialDelaySeconds": delay, "periodSeconds": period}
 
 
-def _volumes(options: Options) -> list[JsonObject]:
+def _volumes(options: InstallOptions) -> list[JsonObject]:
     # Certificates pass through files on their way into OpenSSL; these must never reach a disk.
     volumes: list[JsonObject] = [
         {"name": "config", "configMap": {"name": CONFIGURATION}},

@@ -27,7 +27,7 @@ def with_digest(name: str, digest: str) -> str:
 IMAGE: Final = with_digest(TAGGED, released_digest())
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class InstallOptions(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = NAMESPACE
     image: str = IMAGE
     replicas: int = 2

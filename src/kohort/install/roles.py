@@ -10,7 +10,7 @@ from typing import Final
 
 from kohort.admission import rollout_webhooks as releases
 from kohort.admission.webhook_configurations import CONVERTED, MUTATING, VALIDATING
-from kohort.install.options import Options
+from kohort.install.options import InstallOptions
 from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.manager.capabilities import STATUS
 from kohort.manager.configuration import LEASE, SECRET
@@ -36,7 +36,7 @@ def rule(groups: list[str], resources: list[str], verbs: list[str], names: list[
     return {**found, "resourceNames": names} if names else found
 
 
-def workload_rules(options: Options) -> list[JsonObject]:
+def workload_rules(options: InstallOptions) -> list[JsonObject]:
     """Where sets live."""
     rules = [
         rule([_SETS], ["leaderworkersets"], ["get", "list", "watch"]),
@@ -97,7 +97,7 @@ def rollout_rules() -> list[JsonObject]:
     ]
 
 
-def cluster_rules(options: Options) -> list[JsonObject]:
+def cluster_rules(options: InstallOptions) -> list[JsonObject]:
     """Of the cluster itself."""
     group = "admissionregistration.k8s.io"
     mutating, validating = [MUTATING], [VALIDATING]
@@ -119,7 +119,7 @@ def cluster_rules(options: Options) -> list[JsonObject]:
     return rules
 
 
-def own_rules(options: Options) -> list[JsonObject]:
+def own_rules(options: InstallOptions) -> list[JsonObject]:
     """In the operator's own namespace."""
     rules = [
         rule(["coordination.k8s.io"], ["leases"], ["create"]),
@@ -131,7 +131,7 @@ def own_rules(options: Options) -> list[JsonObject]:
     return [*rules, rule([""], ["configmaps"], ["get"], [SCRIPTS])] if options.rollouts else rules
 
 
-def access(options: Options) -> list[JsonObject]:
+def access(options: InstallOptions) -> list[JsonObject]:
     """The service account, its roles, and the roles for people."""
     namespace = options.namespace
     objects = [
@@ -158,7 +158,7 @@ def access(options: Options) -> list[JsonObject]:
     return [*objects, *user_roles()]
 
 
-def gang_access(options: Options) -> list[JsonObject]:
+def gang_access(options: InstallOptions) -> list[JsonObject]:
     """A role of its own, so that choosing a gang scheduler adds to an installation and changes nothing else in it."""
     rules = gang_rules(options.gang_scheduler)
     if not rules:

@@ -244,7 +244,12 @@ class Follower(Generic[T]):
             backoff.reset()
 
     def _report(self, item: Unreadable) -> None:
-        self._log.error("failed to decode an object; it is left out of the cache", namespace=item.namespace, name=item.name, problem=item.problem)
+        self._log.error(
+            "failed to decode an object; it is left out of the cache",
+            namespace=item.namespace,
+            name=item.name,
+            problem=item.problem,
+        )
 
     @asynccontextmanager
     async def _watching(self, query: Mapping[str, str]) -> "AsyncIterator[AsyncIterator[Item[T]]]":

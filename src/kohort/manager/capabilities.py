@@ -26,7 +26,7 @@ class Capability(msgspec.Struct, frozen=True):
     """What its absence means."""
 
 
-class Facts(msgspec.Struct, frozen=True):
+class ClusterFacts(msgspec.Struct, frozen=True):
     """What was asked of the cluster."""
 
     version: str
@@ -36,7 +36,7 @@ class Facts(msgspec.Struct, frozen=True):
     """`pods/resize`, `httproutes.gateway.networking.k8s.io`, ..."""
 
 
-def missing_capabilities(facts: Facts, *, gang_scheduler: str = "") -> list[Capability]:
+def missing_capabilities(facts: ClusterFacts, *, gang_scheduler: str = "") -> list[Capability]:
     """
     | capability                   | present when                                      |
     |------------------------------|---------------------------------------------------|
@@ -75,13 +75,15 @@ def missing_capabilities(facts: Facts, *, gang_scheduler: str = "") -> list[Capa
     return found
 
 
-async def ask(client: Client, namespace: str) -> Facts:
+async def ask(client: Client, namespace: str) -> ClusterFacts:
     version: JsonObject = msgspec.json.decode(await client.raw("GET", "/version"))
     served = await served_resources(client)
     resources = {one.resource.qualified for one in served}
     core: JsonObject = msgspec.json.decode(await client.raw("GET", "/api/v1"))
     resources |= {one["name"] for one in core.get("resources") or [] if "/" in one["name"]}
-    return Facts(version.get("gitVersion", ""), await _keeps_max_unavailable(client, namespace), frozenset(resources))
+    return ClusterFacts(
+        version.get("gitVersion", ""), await _keeps_max_unavailable(client, namespace), frozenset(resources)
+    )
 
 
 async def _keeps_max_unavailable(client: Client, namespace: str) -> bool | None:
@@ -104,7 +106,7 @@ async def _keeps_max_unavailable(client: Client, namespace: str) -> bool | None:
     return "maxUnavailable" in (stored["spec"]["updateStrategy"].get("rollingUpdate") or {})
 
 
-async def publish(client: Client, namespace: str, facts: Facts, found: list[Capability], version: str) -> None:
+async def publish(client: Client, namespace: str, facts: ClusterFacts, found: list[Capability], version: str) -> None:
     """Write the ConfigMap that says it all."""
     missing = "".join(f"{one.name}: {one.means}\n" for one in found if not one.present)
     body: JsonObject = {

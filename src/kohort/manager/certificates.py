@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from kohort.admission.certificate_bundle import Bundle
-from kohort.admission.certificate_maker import InSubprocess
+from kohort.admission.certificate_maker import SubprocessMaker
 from kohort.admission.certificate_rotation import Rotation
 from kohort.admission.mounted_certificate import Mounted
 from kohort.admission.webhook_configurations import names as webhook_names
@@ -34,7 +34,7 @@ class _InProcessCertificate:
     """A certificate that lives as long as the process."""
 
     async def first(self) -> Bundle:
-        return await InSubprocess().successor(None, ["127.0.0.1", "localhost"], datetime.now(UTC))
+        return await SubprocessMaker().successor(None, ["127.0.0.1", "localhost"], datetime.now(UTC))
 
     async def follow(self, use: Callable[[Bundle], None]) -> None:
         await asyncio.Event().wait()

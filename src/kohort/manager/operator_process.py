@@ -65,7 +65,7 @@ _PAUSE: Final = 2.0
 _log = Log(module="kohort.manager")
 
 
-class Options(msgspec.Struct, frozen=True):
+class OperatorOptions(msgspec.Struct, frozen=True):
     configuration: Configuration
     reach: Reach
     """How the API server reaches the webhooks."""
@@ -87,7 +87,7 @@ def user_agent() -> str:
 
 
 class OperatorProcess:
-    def __init__(self, transport: Transport, options: Options) -> None:
+    def __init__(self, transport: Transport, options: OperatorOptions) -> None:
         self._options = options
         self._transport = transport
         connection = options.configuration.client_connection
@@ -143,7 +143,9 @@ class OperatorProcess:
             except LeadershipLost as loss:
                 _log.warning("leadership lost, standing by", reason=str(loss))
             except (errors.ApiError, TimeoutError) as problem:
-                _log.warning("failed to start the controllers, retrying", problem=str(problem) or type(problem).__name__)
+                _log.warning(
+                    "failed to start the controllers, retrying", problem=str(problem) or type(problem).__name__
+                )
                 await asyncio.sleep(_PAUSE)
 
     # Pieces
@@ -330,13 +332,13 @@ class OperatorProcess:
         return "" if self._manager is not None and self._manager.synced else "caches are being filled"
 
 
-def run(transport: Transport, options: Options) -> None:
+def run(transport: Transport, options: OperatorOptions) -> None:
     """Run an operator until SIGTERM or SIGINT."""
     tls_buffers.limit_tls_buffers()
     asyncio.run(_run(transport, options))
 
 
-async def _run(transport: Transport, options: Options) -> None:
+async def _run(transport: Transport, options: OperatorOptions) -> None:
     process = OperatorProcess(transport, options)
     running = asyncio.create_task(process.run(), name="operator")
     loop = asyncio.get_running_loop()

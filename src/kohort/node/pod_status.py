@@ -26,9 +26,9 @@ from kohort.rules.node_feature_gates import ALL_ON, NodeGates
 from kohort.rules.pod_status import (
     FINISHED_PHASES,
     SECURITY_CONTEXT_ENFORCED,
-    Condition,
     ContainerObservation,
     ContainerState,
+    PodCondition,
     PodObservation,
     Running,
     Terminated,
@@ -96,15 +96,15 @@ def observation(report: Report) -> PodObservation:
     )
 
 
-def _more_conditions(report: Report) -> list[Condition]:
+def _more_conditions(report: Report) -> list[PodCondition]:
     conditions = []
     if report.unenforced:
         message = f"this node does not enforce: {', '.join(report.unenforced)}"
-        conditions.append(Condition(SECURITY_CONTEXT_ENFORCED, False, "FieldsNotEnforced", message))
+        conditions.append(PodCondition(SECURITY_CONTEXT_ENFORCED, False, "FieldsNotEnforced", message))
     if may_restart_all(report.pod.spec):
         conditions.append(rules.all_containers_restarting(report.restarting_all, report.phase))
     if report.reason == EVICTED:
-        conditions.append(Condition(pod_disruption.DISRUPTION_TARGET, True, pod_disruption.KUBELET, report.message))
+        conditions.append(PodCondition(pod_disruption.DISRUPTION_TARGET, True, pod_disruption.KUBELET, report.message))
     return conditions
 
 

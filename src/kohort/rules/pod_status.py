@@ -119,7 +119,7 @@ class ContainerObservation(msgspec.Struct, frozen=True):
     """The fields `resources` and `allocatedResources`."""
 
 
-class Condition(msgspec.Struct, frozen=True):
+class PodCondition(msgspec.Struct, frozen=True):
     type: str
     holds: bool
     reason: str = ""
@@ -143,7 +143,7 @@ class PodObservation(msgspec.Struct, frozen=True):
     address: str = ""
     reason: str = ""
     message: str = ""
-    more_conditions: Sequence[Condition] = ()
+    more_conditions: Sequence[PodCondition] = ()
     resize: ResizeState = ResizeState()
     resources: JsonObject = {}
     """The fields `resources` and `allocatedResources` of the pod."""
@@ -272,8 +272,8 @@ def pod_conditions(pod: Pod, seen: PodObservation, reported: JsonObject) -> list
     if SCHEDULED not in before and (scheduled := find_condition(pod.status.conditions, SCHEDULED)) is not None:
         before[SCHEDULED] = msgspec.to_builtins(scheduled)
     conditions = [
-        Condition(SCHEDULED, True),
-        Condition("PodReadyToStartContainers", seen.sandbox_ready and not finished),
+        PodCondition(SCHEDULED, True),
+        PodCondition("PodReadyToStartContainers", seen.sandbox_ready and not finished),
         _initialized(seen),
         *_readiness(pod, seen, finished),
         *seen.more_conditions,
@@ -282,22 +282,22 @@ def pod_conditions(pod: Pod, seen: PodObservation, reported: JsonObject) -> list
     return written if finished else written + seen.resize.conditions()
 
 
-def all_containers_restarting(restarting: bool, phase: str) -> Condition:
+def all_containers_restarting(restarting: bool, phase: str) -> PodCondition:
     if restarting and phase not in FINISHED_PHASES:
-        return Condition(
+        return PodCondition(
             ALL_RESTARTING, True, "RestartAllContainersStarted", "container exited with restart policy rule"
         )
-    return Condition(ALL_RESTARTING, False, {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, ""))
+    return PodCondition(ALL_RESTARTING, False, {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, ""))
 
 
-def _initialized(seen: PodObservation) -> Condition:
+def _initialized(seen: PodObservation) -> PodCondition:
     if seen.uninitialized:
         message = f"containers with incomplete status: [{' '.join(seen.uninitialized)}]"
-        return Condition("Initialized", False, "ContainersNotInitialized", message)
-    return Condition("Initialized", True, "PodCompleted" if seen.phase == "Succeeded" else "")
+        return PodCondition("Initialized", False, "ContainersNotInitialized", message)
+    return PodCondition("Initialized", True, "PodCompleted" if seen.phase == "Succeeded" else "")
 
 
-def _readiness(pod: Pod, seen: PodObservation, finished: bool) -> tuple[Condition, Condition]:
+def _readiness(pod: Pod, seen: PodObservation, finished: bool) -> tuple[PodCondition, PodCondition]:
     sidecars = {each.name for each in pod.spec.init_containers if each.sidecar}
     counted = [*(each for each in seen.init_containers if each.name in sidecars), *seen.containers]
     unready = [each.name for each in counted if not each.ready]
@@ -306,20 +306,20 @@ def _readiness(pod: Pod, seen: PodObservation, finished: bool) -> tuple[Conditio
     else:
         reason, message = "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]"
     if finished or unready:
-        return Condition("Ready", False, reason, message), Condition("ContainersReady", False, reason, message)
+        return PodCondition("Ready", False, reason, message), PodCondition("ContainersReady", False, reason, message)
     closed = [
         gate.condition_type
         for gate in pod.spec.readiness_gates
         if not condition_is(pod.status.conditions, gate.condition_type)
     ]
-    ready = Condition("Ready", True)
+    ready = PodCondition("Ready", True)
     if closed:
         gates = (f'corresponding condition of pod readiness gate "{gate}" does not exist.' for gate in closed)
-        ready = Condition("Ready", False, "ReadinessGatesNotReady", "; ".join(gates))
-    return ready, Condition("ContainersReady", True)
+        ready = PodCondition("Ready", False, "ReadinessGatesNotReady", "; ".join(gates))
+    return ready, PodCondition("ContainersReady", True)
 
 
-def _written(condition: Condition, before: JsonObject | None, generation: int, now: str) -> JsonObject:
+def _written(condition: PodCondition, before: JsonObject | None, generation: int, now: str) -> JsonObject:
     status = "True" if condition.holds else "False"
     kept = before is not None and before["status"] == status
     texts: Mapping[str, str] = {"reason": condition.reason, "message": condition.message}

@@ -49,7 +49,7 @@ _log = Log(part="up")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class UpOptions:
     data: DataDirectory
     host: str = "127.0.0.1"
     port: int = 6443
@@ -100,7 +100,7 @@ class RunningCluster:
 
 
 @contextlib.asynccontextmanager
-async def cluster(options: Options) -> AsyncIterator[RunningCluster]:
+async def cluster(options: UpOptions) -> AsyncIterator[RunningCluster]:
     """Start everything; the body runs when it is ready. Raises CannotStart."""
     with options.data.owned():
         _check_address(options.host, options.port)
@@ -150,7 +150,7 @@ async def cluster(options: Options) -> AsyncIterator[RunningCluster]:
 
 
 @contextlib.asynccontextmanager
-async def parts_only(options: Options) -> AsyncIterator[RunningCluster]:
+async def parts_only(options: UpOptions) -> AsyncIterator[RunningCluster]:
     """Run controllers against another cluster. Raises CannotStart."""
     from kohort.kube.kubeconfig import KubeconfigError, load
 
@@ -208,7 +208,7 @@ async def _answering(transport: Transport, server: str) -> None:
             return
 
 
-async def _node_arguments(options: Options) -> tuple[Mapping[str, Json], str]:
+async def _node_arguments(options: UpOptions) -> tuple[Mapping[str, Json], str]:
     """What runs the containers of this machine, as arguments of the node and as a line for people. Raises
     CannotStart."""
     plugins = {"device_plugins": options.device_plugins}
@@ -225,7 +225,7 @@ async def _node_arguments(options: Options) -> tuple[Mapping[str, Json], str]:
     return {**plugins, **chosen}, choice.note
 
 
-def _unenforced(options: Options) -> str:
+def _unenforced(options: UpOptions) -> str:
     """What this machine as a node does not do."""
     if parts.NODE not in options.parts:
         return ""
@@ -234,7 +234,7 @@ def _unenforced(options: Options) -> str:
     return warning_of_no_limits()
 
 
-async def _remove_stale_nodes(options: Options, transport: Transport) -> str:
+async def _remove_stale_nodes(options: UpOptions, transport: Transport) -> str:
     """Nodes that an earlier start ran and this one does not are gone after this, and so are processes of their pods.
     Without a scheduler nothing is put on them: a start with the API server alone leaves objects as they are."""
     if "scheduler" not in options.parts:
@@ -252,7 +252,7 @@ async def _remove_stale_nodes(options: Options, transport: Transport) -> str:
 
 
 def _controllers(
-    options: Options, surroundings: parts.PartSettings, transport: Callable[[str], Transport]
+    options: UpOptions, surroundings: parts.PartSettings, transport: Callable[[str], Transport]
 ) -> list[part_supervision.Part]:
     caches = SharedStores(Client(transport("caches"), user_agent="kohort-caches"))
     return [
@@ -263,7 +263,7 @@ def _controllers(
 
 @contextlib.asynccontextmanager
 async def _serving(
-    options: Options, pki: Pki, tls: ssl.SSLContext, store: Store
+    options: UpOptions, pki: Pki, tls: ssl.SSLContext, store: Store
 ) -> AsyncIterator[tuple[ApiServer, str]]:
     """The API server on its socket, and its address."""
     from kohort.cluster.apiserver.http.https_server import HttpsServer
@@ -308,7 +308,7 @@ async def _serving(
 
 
 @contextlib.asynccontextmanager
-async def _dashboard(options: Options, server: ApiServer) -> AsyncIterator[None]:
+async def _dashboard(options: UpOptions, server: ApiServer) -> AsyncIterator[None]:
     """The path that leads to the dashboard, which starts when it is asked for."""
     if options.dashboard_commands is None:
         yield
@@ -356,7 +356,7 @@ async def _renewing(pki: Pki, context: ssl.SSLContext, renewed: Callable[[], Non
         task.cancel()
 
 
-def _certificates(options: Options) -> Pki:
+def _certificates(options: UpOptions) -> Pki:
     names = () if options.host in (*LOOPBACK, *EVERYWHERE) else (options.host,)
     pki = Pki(options.data.pki, (*names, *(_own_names() if options.host in EVERYWHERE else ())))
     try:

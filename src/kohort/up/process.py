@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 
 from kohort.kube import tls_buffers
-from kohort.up.cluster import Options, RunningCluster, cluster, parts_only
+from kohort.up.cluster import RunningCluster, UpOptions, cluster, parts_only
 from kohort.up.detached import is_detached
 from kohort.up.loop_errors import LoopErrorLog
 
@@ -21,7 +21,7 @@ added to the latency of every write while the loop is busy."""
 OPEN_FILES = 65536
 
 
-def run(options: Options, ready: Callable[[RunningCluster], None]) -> None:
+def run(options: UpOptions, ready: Callable[[RunningCluster], None]) -> None:
     """Run a cluster until SIGTERM or SIGINT; calls `ready` once it is. Raises CannotStart."""
     sys.setswitchinterval(SWITCH_SECONDS)
     # A start makes things that stay: modules, classes, caches. Looking for garbage among them is a waste of time.
@@ -43,7 +43,7 @@ def allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def _run(options: Options, ready: Callable[[RunningCluster], None]) -> None:
+async def _run(options: UpOptions, ready: Callable[[RunningCluster], None]) -> None:
     asyncio.get_running_loop().set_exception_handler(LoopErrorLog())
     stopped, is_ready = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -60,7 +60,7 @@ async def _run(options: Options, ready: Callable[[RunningCluster], None]) -> Non
 
 
 async def _serve(
-    options: Options, ready: Callable[[RunningCluster], None], is_ready: asyncio.Event, stopped: asyncio.Event
+    options: UpOptions, ready: Callable[[RunningCluster], None], is_ready: asyncio.Event, stopped: asyncio.Event
 ) -> None:
     start = cluster if options.is_cluster else parts_only
     async with start(options) as running:

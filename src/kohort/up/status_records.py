@@ -17,11 +17,11 @@ from kohort.kube.private_files import write_private
 STATUS, SUPERVISOR = "status.json", "supervisor.json"
 
 
-class Record(msgspec.Struct, rename="camel"):
+class StatusRecord(msgspec.Struct, rename="camel"):
     pass
 
 
-class PartRecord(Record):
+class PartRecord(StatusRecord):
     name: str
     state: str
     since: str
@@ -33,7 +33,7 @@ class PartRecord(Record):
     """When it is started again, while it waits for that."""
 
 
-class ProcessRecord(Record):
+class ProcessRecord(StatusRecord):
     pid: int
     started_at: str
     server: str = ""
@@ -41,12 +41,12 @@ class ProcessRecord(Record):
     parts: list[PartRecord] = []
 
 
-class RestartRecord(Record):
+class RestartRecord(StatusRecord):
     at: str
     reason: str
 
 
-class SupervisorRecord(Record):
+class SupervisorRecord(StatusRecord):
     pid: int
     state: str
     """Running, BackOff, or why it ended."""
@@ -55,10 +55,10 @@ class SupervisorRecord(Record):
     retry_at: str = ""
 
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=StatusRecord)
 
 
-def write(directory: Path, name: str, record: Record) -> None:
+def write(directory: Path, name: str, record: StatusRecord) -> None:
     """A write that fails is ignored: a full disk must not end the process that the record describes."""
     try:
         write_private(directory / name, msgspec.json.encode(record) + b"\n")

@@ -7,7 +7,7 @@ import pytest
 from tests.cluster.scheduler.scenery import affinity, amounts, near, node_document, pod_document
 
 from kohort.cluster.scheduler.registration import register
-from kohort.cluster.scheduler.scheduler import Scheduler, Settings
+from kohort.cluster.scheduler.scheduler import Scheduler, SchedulerSettings
 from kohort.kube import errors
 from kohort.kube.client import PatchType
 from kohort.kube.resources import (
@@ -187,7 +187,7 @@ async def tell(cluster: Cluster, name: str, actual: str, pending: str = "") -> N
 
 async def test_deferred_growth_reserves_room_only_as_long_as_it_is_told_to() -> None:
     def impatient(manager: object) -> None:
-        register(manager, Settings(deferred_growth_seconds=60.0))  # type: ignore[arg-type]
+        register(manager, SchedulerSettings(deferred_growth_seconds=60.0))  # type: ignore[arg-type]
 
     for parts, extra, expected in ((ONE, {}, ""), ((), {"scheduler": impatient}, "n1")):
         async with Cluster(parts=parts, extra=extra) as cluster:
@@ -304,7 +304,7 @@ def test_a_scheduler_that_dies_at_any_write_leaves_nothing_undone() -> None:
 
 async def test_a_binding_does_not_wait_behind_the_reports_of_pods_that_no_node_takes() -> None:
     """Counted in writes: what has a slot, and one turn, is all that other pods may have before it."""
-    slots = Settings().concurrent_writes
+    slots = SchedulerSettings().concurrent_writes
     async with Cluster(parts=ONE) as cluster:
         await add_node(cluster, "n1", "cpu=4,memory=1Gi")
         await cluster.client.create(NAMESPACES, {"metadata": {"name": "other"}})

@@ -167,7 +167,9 @@ class ApiServer:
         except errors.ApiError as error:
             response = failure_response(request, error)
         except StorageError as problem:
-            self._log.error("failed to write to the storage", method=request.method, path=request.path, problem=str(problem))
+            self._log.error(
+                "failed to write to the storage", method=request.method, path=request.path, problem=str(problem)
+            )
             reason = f": {problem.PUBLIC}" if problem.PUBLIC else ""
             response = failure_response(request, errors.internal(f"the write could not be made durable{reason}"))
         except RecursionError:

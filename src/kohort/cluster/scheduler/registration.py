@@ -1,7 +1,7 @@
 """How the scheduler joins a manager."""
 
 from kohort.cluster.scheduler.metrics import ResourceCollector
-from kohort.cluster.scheduler.scheduler import Scheduler, Settings
+from kohort.cluster.scheduler.scheduler import Scheduler, SchedulerSettings
 from kohort.kube.manager import Manager
 from kohort.kube.resources import (
     NAMESPACES,
@@ -19,7 +19,7 @@ from kohort.objects.storage import StorageClass
 from kohort.objects.volumes import PersistentVolume, PersistentVolumeClaim
 
 
-def register(manager: Manager, settings: Settings = Settings()) -> Scheduler:  # noqa: B008 (frozen)
+def register(manager: Manager, settings: SchedulerSettings = SchedulerSettings()) -> Scheduler:  # noqa: B008 (frozen)
     """Give every pod that asks for this scheduler a node."""
     scheduler = Scheduler(manager, settings)
     pods = manager.informer(PODS, Pod)

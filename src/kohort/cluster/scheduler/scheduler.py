@@ -54,7 +54,7 @@ UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
 
 
-class Settings(msgspec.Struct, frozen=True):
+class SchedulerSettings(msgspec.Struct, frozen=True):
     name: str = DEFAULT_NAME
     concurrent_writes: int = 64
     deferred_growth_seconds: float | None = None
@@ -63,7 +63,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Scheduler:
-    def __init__(self, manager: Manager, settings: Settings = Settings()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, manager: Manager, settings: SchedulerSettings = SchedulerSettings()) -> None:  # noqa: B008 (frozen)
         self.settings = settings
         self.cluster = ClusterState()
         self.queue = SchedulingQueue()
