@@ -4,6 +4,7 @@ import ast
 import re
 import tomllib
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -154,3 +155,29 @@ def test_every_shared_rule_is_in_a_table_of_questions() -> None:
     modules = {one.name for one in (SOURCE / "rules").glob("*.py")} - {"__init__.py"}
     questions = "\n".join(re.findall(r"^\| .+\? \| .+ \|$", PAGE, re.MULTILINE))
     assert sorted(name for name in modules if f"`rules/{name}`" not in questions) == []
+
+
+# Docstrings of packages are maps
+
+PACKAGES = sorted(path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE)
+_NAMED_IN_DOCSTRING = re.compile(r"`([a-z][a-z_]*)(?:\.py)?`")
+OTHER_PROGRAMS = frozenset({"kohort", "grpcio", "protobuf"})
+
+
+def known_names(package: Path) -> set[str]:
+    """Modules of a package and what they define, packages of kohort, and its commands."""
+    found = {path.stem for path in package.rglob("*.py")} | {path.name for path in package.rglob("*") if path.is_dir()}
+    found |= {path.name for path in SOURCE.iterdir()} | {path.stem for path in (SOURCE / "cli").glob("*.py")}
+    for path in package.glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.add(node.name)
+    siblings = {path.name for path in package.parent.iterdir() if path.is_dir()}
+    return found | siblings | OTHER_PROGRAMS
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_modules_that_the_docstring_of_a_package_names_exist(package: Path) -> None:
+    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    named = set(_NAMED_IN_DOCSTRING.findall(docstring))
+    assert named - known_names(package) == set()

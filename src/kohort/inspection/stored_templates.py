@@ -5,7 +5,7 @@ accelerators), a LimitRange or a runtime class adds more. So requests of pods mu
 
 | source | what it knows |
 |---|---|
-| `pod_for_dry_run`, sent to the server as a dry run | everything that this cluster adds |
+| `pods_for_dry_run`, sent to the server as a dry run | everything that this cluster adds |
 | `with_pod_defaults` | the defaults that are the same on every cluster; enough if the server cannot be asked |
 """
 

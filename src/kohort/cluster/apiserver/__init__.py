@@ -6,5 +6,5 @@ whether it came over a socket (`http/`) or from a client in the same process. A 
     endpoints/routing → endpoints/writing → schema/decode, kinds (defaults) → apply/managed (who owns what)
                       → admission (changes) → kinds (rules) → admission (judges) → storage/committer
 
-and is answered when it is durable. `assembly` puts the parts together.
+and is answered when it is durable. `server_setup` puts the parts together.
 """

@@ -1,2 +1,6 @@
-"""What names stand for in pods: `hosts` (a file), `zone` (what a name server answers, pure), `messages` (how it says
-it), `server`, `resolving` (how pods find it), `forwarding` (services that pods reach), and `directory`, all of it."""
+"""What names stand for in pods.
+
+`etc_hosts` is a file with names, `dns_zone` decides what the name server answers, `dns_messages` how that is encoded,
+and `dns_server` serves it; `resolv_conf` is how pods find it. `service_forwarding` makes addresses of services reach
+their endpoints, by `service_proxy` and `endpoint_choice`. `name_directory` keeps all of it current.
+"""

@@ -1,6 +1,6 @@
 """Which nodes can take a pod.
 
-Every filter looks at the pod once (`prepare`) and returns a check for nodes, or None if the pod gives it nothing to
+Every filter looks at the pod once and returns a check for nodes, or None if the pod gives it nothing to
 do. The first check that rejects a node gives the reason, so the order of the filters shows in messages.
 """
 

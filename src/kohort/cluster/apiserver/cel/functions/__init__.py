@@ -1,5 +1,5 @@
 """The function libraries. Each module lists its functions as signature, implementation and, where a call can be
-expensive, what it costs; `libraries` gathers them into one table by name."""
+expensive, what it costs; `libraries()` gathers them into one table by name."""
 
 from collections.abc import Iterable
 
