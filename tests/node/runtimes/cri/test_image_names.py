@@ -70,14 +70,6 @@ def test_a_name_that_is_too_long_is_refused() -> None:
         image_name("a" * 300)
 
 
-@pytest.mark.parametrize(
-    ("written", "moves"),
-    [("a", True), ("a:latest", True), ("a:1", False), (f"a@{DIGEST}", False), (f"a:latest@{DIGEST}", False)],
-)
-def test_names_that_may_stand_for_another_image_tomorrow(written: str, moves: bool) -> None:
-    assert image_name(written).moves == moves
-
-
 @given(st.text(max_size=60))
 def test_a_complete_name_stays_as_it_is(written: str) -> None:
     try:

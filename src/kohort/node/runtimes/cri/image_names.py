@@ -50,11 +50,6 @@ class ImageName(msgspec.Struct, frozen=True):
     def registry(self) -> str:
         return self.repository.partition("/")[0]
 
-    @property
-    def moves(self) -> bool:
-        """Whether the name may stand for another image tomorrow: the default policy is to pull it at every start."""
-        return not self.digest and self.tag == "latest"
-
     def __str__(self) -> str:
         tag = f":{self.tag}" if self.tag else ""
         return self.repository + tag + (f"@{self.digest}" if self.digest else "")

@@ -6,10 +6,10 @@
 | `IfNotPresent` | used                               | pulled                                       |
 | `Never`        | used                               | `ErrImageNeverPull`                          |
 
-Without a policy it is `Always` for the tag `latest` and `IfNotPresent` for everything else. A pull is a task of its
-own: the pod is reconciled meanwhile, can be deleted, and is woken when the image is there or could not be pulled. Pods
-that want the same image with the same credentials share one pull. All credentials that fit are tried in turn; they are
-never logged, nor part of an event.
+A pod without a policy has the one that `rules.image_pull_policy` says. A pull is a task of its own: the pod is
+reconciled meanwhile, can be deleted, and is woken when the image is there or could not be pulled. Pods that want the
+same image with the same credentials share one pull. All credentials that fit are tried in turn; they are never logged,
+nor part of an event.
 
 Three images are pulled at the same time; namespaces take turns (`pull_turns`). A pull that takes longer than a minute
 does not count any more: a registry that answers slowly, or never, must not keep other pods from starting. Events say
@@ -47,6 +47,7 @@ from kohort.node.runtimes.interface import ImageBeingPulled, ImageRequest
 from kohort.objects import container_reasons
 from kohort.objects.core import Secret
 from kohort.rules.host_images import is_machine_root
+from kohort.rules.image_pull_policy import default_pull_policy
 from kohort.rules.pod_status import duration
 
 AT_ONCE: Final = 3
@@ -112,7 +113,7 @@ class RegistryImages:
             raise ImageBeingPulled
         if (result := self._finished.pop(who, None)) is not None:
             return await self._pulled(request, name, result)
-        policy = container.image_pull_policy or ("Always" if name.moves else "IfNotPresent")
+        policy = container.image_pull_policy or default_pull_policy(container.image)
         if policy != "Always":
             found = await self._look_up(name)
             if found is not None:

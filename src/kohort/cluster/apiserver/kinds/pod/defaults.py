@@ -8,43 +8,16 @@ Everything here runs on every decode of every pod, on objects that have already 
 changes nothing the second time.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.objects.bounded_cache import remember_short
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
+from kohort.rules.image_pull_policy import default_pull_policy
 
 GRACE_SECONDS: Final = 30
 FILE_MODE: Final = 0o644
 TOKEN_SECONDS: Final = 3600
-NAME_LIMIT: Final = 255
-
-_COMPONENT: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_DOMAIN: Final = r"(?:[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)*(?::[0-9]+)?/)?"
-_REFERENCE = re.compile(
-    rf"(?P<name>{_DOMAIN}{_COMPONENT}(?:/{_COMPONENT})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?(?P<digest>@[A-Za-z][A-Za-z0-9+.-]*:[0-9a-fA-F]{{32,}})?",
-    re.ASCII,
-).fullmatch
-
-
-def _full_name(name: str) -> str:
-    """The name of a repository with the registry and project that are meant when none is given."""
-    registry, slash, _ = name.partition("/")
-    if not slash:
-        return f"docker.io/library/{name}"
-    return name if "." in registry or ":" in registry or registry == "localhost" else f"docker.io/{name}"
-
-
-@remember_short(4096)
-def pull_policy(image: str) -> str:
-    """`Always` for what is or may become another image under the same name, else `IfNotPresent`."""
-    reference = _REFERENCE(image)
-    if reference is None or len(_full_name(reference["name"])) > NAME_LIMIT:
-        return "IfNotPresent"
-    tag = reference["tag"] or ("" if reference["digest"] else "latest")
-    return "Always" if tag == "latest" else "IfNotPresent"
 
 
 def default_pod(pod: JsonObject) -> None:
@@ -119,7 +92,7 @@ def _containers(spec: JsonObject) -> Iterable[JsonObject]:
 def _default_container(container: JsonObject) -> None:
     get = container.get
     if not get("imagePullPolicy"):
-        container["imagePullPolicy"] = pull_policy(get("image") or "")
+        container["imagePullPolicy"] = default_pull_policy(get("image") or "")
     if not get("terminationMessagePath"):
         container["terminationMessagePath"] = "/dev/termination-log"
     if not get("terminationMessagePolicy"):
@@ -215,7 +188,7 @@ def _default_volume(volume: JsonObject) -> None:
     elif "image" in volume:
         image = volume["image"]
         if not image.get("pullPolicy"):
-            image["pullPolicy"] = pull_policy(image.get("reference") or "")
+            image["pullPolicy"] = default_pull_policy(image.get("reference") or "")
     elif "ephemeral" in volume:
         template = volume["ephemeral"].get("volumeClaimTemplate")
         if template is not None:
