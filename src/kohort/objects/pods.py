@@ -1,4 +1,4 @@
-"""Pods as controllers and the scheduler see them. What only a node needs (commands, probes) is in `nodepods`."""
+"""Pods as controllers and the scheduler see them. What only a node needs (commands, probes) is in `node_pods`."""
 
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 

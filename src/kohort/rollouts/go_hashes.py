@@ -5,7 +5,7 @@ computed from exactly the text that Go's encoder would write: fields in the orde
 ones left out, `<`, `>` and `&` escaped. In the plan of a Rollout, pauses and the failure threshold do not count: they
 may be edited at any time.
 
-The hash of a Deployment's template is that of `templatehash`.
+The hash of a Deployment's template is that of `template_hash`.
 """
 
 import hashlib

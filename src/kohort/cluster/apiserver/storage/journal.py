@@ -19,7 +19,7 @@ else was deleted beside it. A file that is deleted or replaced while it is open 
 complaint and lose it with the process; so a group only counts as durable if afterwards the database and its WAL are
 still the files at their paths. Once they are not, nothing more is written until a restart.
 
-Everything here blocks. `committer.py` calls it from its thread; only `recover` runs before there is a thread.
+Everything here blocks. `committer.py` calls it from its thread; only `take_recovered` runs before there is a thread.
 """
 
 import contextlib

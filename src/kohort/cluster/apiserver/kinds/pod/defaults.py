@@ -2,7 +2,7 @@
 
 `default_spec` is shared by pods and by every template of a pod. `default_pod` adds what Kubernetes fills in for pods
 only, so that templates stay as their authors wrote them: requests from limits, host ports, service links. Pod-level
-resources are defaulted later, in `levels`, when injected containers are known.
+resources are defaulted later, in `pod_level_resources`, when injected containers are known.
 
 Everything here runs on every decode of every pod, on objects that have already been conformed to the schema, and
 changes nothing the second time.
