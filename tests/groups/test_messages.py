@@ -4,6 +4,7 @@ import pytest
 
 from kohort.groups import messages
 from kohort.groups.messages import RevisionNote
+from kohort.groups.resize.record import Phase, ResizeRecord
 from kohort.groups.rolling_update import RollPlan, RollReason
 
 
@@ -44,3 +45,9 @@ def test_a_name_that_is_taken_names_the_owner_if_there_is_one() -> None:
 def test_a_pod_that_does_not_end_names_its_node_if_it_has_one() -> None:
     assert "is to be gone on node n1 since t and" in messages.terminating("n1", "t")
     assert "is to be gone since t and" in messages.terminating("", "t")
+
+
+def test_every_phase_of_a_resize_has_a_text_of_its_own_with_its_reason() -> None:
+    texts = {phase: messages.group_resize("2", ResizeRecord("abc", phase, 0.0, message="no room")) for phase in Phase}
+    assert len(set(texts.values())) == len(Phase)
+    assert [phase for phase, text in texts.items() if not text.endswith(": no room")] == [Phase.RESIZING]

@@ -10,6 +10,7 @@ from typing import Final
 
 from kohort.groups.disruption_budget import AwayGroups, AwayReason
 from kohort.groups.group_problems import WorkersRefused
+from kohort.groups.resize.record import Phase, ResizeRecord
 from kohort.groups.rolling_update import RollPlan, RollReason
 from kohort.objects.counted_nouns import counted
 from kohort.rules import group_labels
@@ -128,6 +129,20 @@ def claims_not_deleted(problem: str) -> str:
 
 def gang_failed(problem: str, needs: str) -> str:
     return f"Failed to create the gang of a group: {problem}; {needs}"
+
+
+def group_resize(index: str, record: ResizeRecord) -> str:
+    """What the record that was written to the leader of a group means for it."""
+    because = f": {record.message}" if record.message else ""
+    match record.phase:
+        case Phase.RESIZING:
+            return f"Resizing the pods of group {index} in place"
+        case Phase.REVERTING:
+            return f"Giving the pods of group {index} their former resources back{because}"
+        case Phase.REVERTED:
+            return f"Group {index} keeps its former resources{because}"
+        case Phase.RECREATE:
+            return f"Group {index} is recreated with the new resources{because}"
 
 
 def group_resized(index: str, revision: str) -> str:

@@ -335,13 +335,7 @@ class GroupResizes:
     def _announce(self, group_set: LeaderWorkerSet, index: str, record: ResizeRecord | None) -> None:
         if record is None:
             return
-        because = f": {record.message}" if record.message else ""
-        text = {
-            Phase.RESIZING: f"Resizing the pods of group {index} in place",
-            Phase.REVERTING: f"Giving the pods of group {index} their former resources back{because}",
-            Phase.REVERTED: f"Group {index} keeps its former resources{because}",
-            Phase.RECREATE: f"Group {index} is recreated with the new resources{because}",
-        }[record.phase]
+        text = messages.group_resize(index, record)
         write = self._recorder.normal if record.phase is Phase.RESIZING else self._recorder.warning
         write(LEADER_WORKER_SETS, group_set, f"Group{record.phase.value}", text, action="Update")
 
