@@ -483,7 +483,7 @@ def _keyed(
 
 
 def _mode(*wanted: int | None) -> int:
-    """The first that is set: 0, which lets nobody but root read a file, is a mode like others."""
+    """The first that is set: 0, with which only root can read a file, is a mode like others."""
     return next((each for each in wanted if each is not None), 0o644)
 
 

@@ -9,8 +9,8 @@
 | requests 100m  | limits 50m, none                    | requests 100m                  |
 | requests 256Mi | requests 5m + 6m, limits 9m and 10m | requests 11m/256Mi, limits 19m |
 
-The API server stores what is filled in, so that it stays when a container changes later: whoever resizes a pod must say
-what follows (`kohort.rules.resource_edit.change_of_pod`).
+The API server stores what is filled in, so that it stays when a container changes later: a resize of the pod must state
+what follows for the pod (`kohort.rules.resource_edit.change_of_pod`).
 """
 
 from collections.abc import Mapping

@@ -157,7 +157,7 @@ def _same_host(pattern: str, host: str) -> bool:
 
 
 def _matches(pattern: str, label: str) -> bool:
-    """Whoever may write a pull secret chooses both: a regular expression with many wildcards could take for ever."""
+    """The author of a pull secret chooses both: a regular expression with many wildcards could take for ever."""
     first, *rest = pattern.split("*")
     if not rest:
         return first == label
