@@ -47,10 +47,10 @@ def missing(*, native: bool = True) -> str:
     return ""
 
 
-def results_of(cases: Path, seconds: float) -> dict[str, str]:
+def results_of(cases: Path, seconds: float, memory: str = "1G") -> dict[str, str]:
     """What went wrong in each case of a program that runs on such a kernel; empty for a case that passed."""
     if find_parent() is None:
-        output = in_user_mode_linux([str(cases)], seconds)
+        output = in_user_mode_linux([str(cases)], seconds, memory)
     else:
         output = natively(cases, seconds)
     lines = [line.removeprefix("CASE ") for line in output.splitlines() if line.startswith("CASE ")]

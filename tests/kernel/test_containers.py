@@ -1,5 +1,6 @@
 """Pods in containerd on a pure cgroup v2 kernel: limits, memory, resizes, in the files of the kernel itself."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ CASES = (
     "a_resize_is_finished_when_the_runtime_returns",
     "whole_agents_may_be_killed_at_any_step",
 )
-SECONDS = 900
+WITH_CRIO = os.environ.get("KOHORT_TEST_RUNTIME") == "crio"
+SECONDS, MEMORY = (2400, "2G") if WITH_CRIO else (900, "1G")
+"""CRI-O copies whole images for each container here, and starts a conmon for each."""
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(SECONDS + 60)]
 
 
@@ -25,7 +28,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.timeout(SECONDS + 60)]
 def results() -> dict[str, str]:
     if reason := missing() or missing_packages():
         pytest.skip(reason)
-    return results_of(INSIDE, SECONDS)
+    return results_of(INSIDE, SECONDS, MEMORY)
 
 
 @pytest.mark.parametrize("case", CASES)
