@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -44,6 +45,25 @@ async def test_a_pod_on_the_network_of_the_machine(cluster: ContainerCluster) ->
         assert pod["status"]["podIP"] == agent.state.machine.address
         own = os.readlink("/proc/self/ns/net")
         assert (await cluster.shell("a", "readlink /proc/self/ns/net")).strip() == own
+
+
+async def test_a_forwarded_port_never_leads_to_the_machine(cluster: ContainerCluster) -> None:
+    """Not for a pod whose network is not there yet, nor for one that has ended or that the node has rejected."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        async with cluster.node() as agent:
+            await cluster.create("waits", volumes=[{"name": "v", "configMap": {"name": "none"}}])
+            await cluster.until_event("waits", "FailedMount")
+            await cluster.create("ended", {"command": ["true"]}, restartPolicy="Never")
+            await cluster.until("ended", lambda pod: pod["status"].get("phase") == "Succeeded")
+            await cluster.create("rejected", {"resources": {"requests": {"cpu": "10000"}}})
+            await cluster.until("rejected", lambda pod: pod["status"].get("phase") == "Failed")
+            await cluster.run("runs")
+            for name in ("rejected", "waits", "ended", "runs"):
+                record = agent.pods.find("default", name)
+                assert record is not None
+                with pytest.raises(OSError, match=r"refused|has no network|No such file"):
+                    await agent.network.connect(record, port)
 
 
 async def test_two_pods_listen_on_the_same_port(cluster: ContainerCluster) -> None:

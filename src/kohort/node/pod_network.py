@@ -119,13 +119,17 @@ class PodNetwork:
             await self._host_ports.open(pod, address)
 
     async def connect(self, pod: PodRecord, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to a port of a pod: at its own address, or on localhost for programs that only listen there. Raises
-        OSError."""
+        """Connect to a port of a pod: at its own address, or on localhost for programs that only listen there. The
+        localhost of the machine is that of a pod only if the pod shares its network: anybody may make a pod that the
+        node rejects, and would reach every service of the machine. Raises OSError."""
+        own = self._plan.namespaces if not pod.pod.spec.host_network else None
+        if pod.finished or not pod.address or (own is not None and not pod.netns):
+            raise ConnectionError("the pod has no network: it has not started yet, or has ended")
         try:
             return await asyncio.open_connection(pod.address, port)
         except OSError:
-            if pod.netns and self._plan.namespaces is not None:
-                return await self._plan.namespaces.connect(pod.uid, "127.0.0.1", port)
+            if own is not None:
+                return await own.connect(pod.uid, "127.0.0.1", port)
             if pod.address == "127.0.0.1":
                 raise
             return await asyncio.open_connection("127.0.0.1", port)

@@ -153,7 +153,14 @@ async def test_an_unknown_protocol_version_is_refused() -> None:
         assert client.head.startswith(b"HTTP/1.1 403")
 
 
-@pytest.mark.parametrize(("port", "data", "problem"), [("80", b"PING", b""), ("81", b"", b"nobody listens")])
+@pytest.mark.parametrize(
+    ("port", "data", "problem"),
+    [
+        ("80", b"PING", b""),
+        ("81", b"", b"nobody listens"),
+        *((port, b"", b"not a number from 1 to 65535") for port in ("65536", "0", "-1", "x", "\u00b2", "9" * 5000)),
+    ],
+)
 async def test_a_port_is_a_pair_of_streams(port: str, data: bytes, problem: bytes) -> None:
     async def upper(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write((await reader.read()).upper())

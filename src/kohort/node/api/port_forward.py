@@ -28,6 +28,8 @@ from kohort.rules.stream_protocols import SPDY_TUNNEL, UPGRADE_REQUIRED
 CHANNELS: Final = "v4.channel.k8s.io"
 FORWARD: Final = "portforward.k8s.io"
 CHUNK: Final = 65536
+MOST_PORTS: Final = 128
+"""Of one connection with channels, which have two numbers below 256 for each port."""
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -49,13 +51,18 @@ async def serve_forwarding(request: web.Request, connect: Connect) -> web.Stream
         await tunnel.prepare(request)
         await serve_streams(SpdyConnection(Tunnel(tunnel)), connect)
         return tunnel
-    ports = [int(port) for port in request.query.getall("port", []) if port.isdigit()]
-    if not ports:
-        return web.Response(status=400, text="you must specify at least 1 port")
+    asked = request.query.getall("port", [])
+    ports = [number for number in map(_port, asked) if number is not None]
+    if not asked or len(ports) < len(asked) or len(ports) > MOST_PORTS:
+        return web.Response(status=400, text=f"you must specify 1 to {MOST_PORTS} ports, each from 1 to 65535")
     channels = web.WebSocketResponse(protocols=(CHANNELS,), max_msg_size=MAX_MESSAGE, compress=False)
     await channels.prepare(request)
     await _by_channels(channels, ports, connect)
     return channels
+
+
+def _port(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 65536 else None
 
 
 # Streams
@@ -88,8 +95,10 @@ async def _carry_pair(data: Stream, error: Stream, connect: Connect) -> None:
     port = data.headers.get("port", "")
     problem = ""
     try:
-        reader, writer = await connect(int(port))
-    except (OSError, ValueError) as found:
+        if (number := _port(port)) is None:
+            raise OSError("not a number from 1 to 65535")
+        reader, writer = await connect(number)
+    except OSError as found:
         problem = f"failed to connect to port {port} of the pod: {found}"
     else:
         try:
