@@ -42,7 +42,7 @@ class EvictionManager:
     async def run(self) -> None:
         while True:
             available = machine_info.memory_info().get("MemAvailable", 1 << 62)
-            self.set_pressure(pressure.measure(available, self._files.root))
+            await self.set_pressure(pressure.measure(available, self._files.root))
             await self.evict_over_size_limit()
             await self.evict_over_storage_limit()
             await asyncio.sleep(PERIOD_SECONDS)
@@ -93,7 +93,7 @@ class EvictionManager:
         names = sum(pressure.file_bytes(each) for each in (files.hosts(uid), files.resolv_conf(uid)))
         return containers, rest + pressure.written_bytes(files.messages(uid)) + names
 
-    def set_pressure(self, now: Pressure) -> None:
+    async def set_pressure(self, now: Pressure) -> None:
         """The machine is under this pressure now: report it, and evict a pod if that helps."""
         if now != self._node.pressure:
             self._node.pressure = now
@@ -102,7 +102,7 @@ class EvictionManager:
                 self._resizes.decide("node_changed")
         if now.memory and (chosen := pressure.first_for_memory(self._memory_users())) is not None:
             self._evict(chosen, pressure.memory_message(chosen))
-        elif now.disk and (chosen := pressure.first_for_disk(self._disk_users())) is not None:
+        elif now.disk and (chosen := pressure.first_for_disk(await self._disk_users())) is not None:
             self._evict(chosen, pressure.disk_message(chosen))
 
     def _evictable(self) -> list[PodRecord]:
@@ -122,9 +122,12 @@ class EvictionManager:
         running = [run.instance for run in record.runs.values() if run.instance is not None and run.running]
         return sum(self._runtime.memory_in_use(instance) for instance in running)
 
-    def _disk_users(self) -> list[EvictionCandidate]:
+    async def _disk_users(self) -> list[EvictionCandidate]:
+        """Pods may have any number of files, so they are counted beside everything else."""
         return [
-            EvictionCandidate(record.allocated(), pressure.written_bytes(self._files.pod(record.uid)))
+            EvictionCandidate(
+                record.allocated(), await asyncio.to_thread(pressure.written_bytes, self._files.pod(record.uid))
+            )
             for record in self._evictable()
         ]
 

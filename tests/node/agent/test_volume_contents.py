@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.node.agent.node_bench import NODE, Bench, container, node
 
 from kohort.kube import errors
 from kohort.kube.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, SERVICE_ACCOUNTS
+from kohort.node import pressure
 from kohort.node.pressure import Pressure
 from kohort.node.volumes import ConfigSources, Content, PodVolumes
 from kohort.objects.json_types import JsonObject
@@ -271,9 +273,28 @@ async def test_an_eviction_frees_the_disk_while_the_api_cannot_be_written(tmp_pa
         files.layer(uid, "c", 0).mkdir(parents=True)
         refused = errors.internal("the write could not be made durable")
         bench.cluster.faults("node").refuse(refused, on=lambda request: request.method != "GET", times=20)
-        bench.agent.evictions.set_pressure(Pressure(disk=True))
+        await bench.agent.evictions.set_pressure(Pressure(disk=True))
         await bench.until(lambda: not files.volumes(uid).exists() and not files.layers(uid).exists())
         assert bench.phase() == "Running", "the API does not know it yet"
         await bench.until(lambda: bench.phase() == "Failed")
         assert bench.pod()["status"]["reason"] == "Evicted"
         assert not bench.runtime.running() and not await bench.runtime.instances()
+
+
+async def test_files_of_pods_are_counted_beside_everything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod with a million files must not stop the agent while the disk is full."""
+    count, threads = pressure.written_bytes, set()
+
+    def observed(directory: Path) -> int:
+        threads.add(threading.current_thread())
+        return count(directory)
+
+    monkeypatch.setattr(pressure, "written_bytes", observed)
+    async with node(tmp_path) as bench:
+        await bench.create("p", volumes=[{"name": "v", "emptyDir": {"sizeLimit": "1Gi"}}])
+        await bench.until(lambda: bench.running() == ["c_0"])
+        await bench.agent.evictions.set_pressure(Pressure(disk=True))
+        await bench.agent.evictions.evict_over_size_limit()
+    assert threads and threading.main_thread() not in threads
