@@ -104,6 +104,7 @@ class FakeRuntime:
         self._serve(cri.LIST_IMAGES, self._list_images)
         self._serve(cri.IMAGE_STATUS, self._image_status)
         self._serve(cri.PULL_IMAGE, self._pull_image)
+        self._serve(cri.REMOVE_IMAGE, self._remove_image)
         self._serve(cri.IMAGE_FS_INFO, self._image_fs_info)
         if self.has_events:
             self._server.streaming(cri.CONTAINER_EVENTS, self._container_events)
@@ -299,6 +300,11 @@ class FakeRuntime:
             raise RpcError(Code.NOT_FOUND, f"{request.image.image}: not found")
         self.images[request.image.image] = image
         return cri.PullImageResponse(image.id)
+
+    async def _remove_image(self, request: cri.RemoveImageRequest) -> cri.Empty:
+        id = request.image.image if request.image is not None else ""
+        self.images = {name: image for name, image in self.images.items() if image.id != id}
+        return cri.Empty()
 
     async def _image_fs_info(self, request: cri.Empty) -> cri.ImageFsInfoResponse:
         return cri.ImageFsInfoResponse()

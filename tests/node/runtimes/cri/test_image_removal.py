@@ -1,10 +1,17 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.node.runtimes.cri.fake_runtime import FakeRuntime
 
+from kohort.node.grpc.status import Code, RpcError
+from kohort.node.runtimes.cri import image_removal
 from kohort.node.runtimes.cri import messages as cri
+from kohort.node.runtimes.cri.client import CriClient
 from kohort.node.runtimes.cri.image_removal import (
     LEAST_AGE,
+    ImageRemoval,
     KnownImage,
     chosen_for_removal,
     excess_bytes,
@@ -54,3 +61,24 @@ def test_what_is_remembered_of_an_image() -> None:
     later = updated(used, [one], set(), 30.0)
     assert (later["one"].first_seen, later["one"].last_used, later["one"].used) == (10.0, 20.0, False)
     assert updated(later, [], set(), 40.0) == {}
+
+
+async def test_an_image_that_cannot_be_removed_does_not_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_removal, "excess_bytes", lambda capacity, available: 1 << 30)
+    monkeypatch.setattr(image_removal, "LEAST_AGE", 0.0)
+    fake = FakeRuntime(tmp_path / "s")
+    fake.images = {name: cri.Image(f"sha256:{name}", size=1) for name in "abc"}
+    await fake.start()
+    client = CriClient(fake.socket)
+    try:
+        fake.broken["RemoveImage"] = RpcError(Code.UNKNOWN, "the image is in use by a snapshot")
+        assert await ImageRemoval(client).remove_unused() == ["sha256:b", "sha256:c"]
+        assert list(fake.images) == ["a"]
+        fake.broken["RemoveImage"] = RpcError(Code.UNAVAILABLE, "the runtime is away")
+        with pytest.raises(RpcError, match="away"):
+            await ImageRemoval(client).remove_unused()
+    finally:
+        await client.close()
+        await fake.stop()

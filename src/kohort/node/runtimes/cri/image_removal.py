@@ -20,7 +20,7 @@ import msgspec
 
 from kohort.kube import clock
 from kohort.kube.log import Log
-from kohort.node.grpc.status import RpcError
+from kohort.node.grpc.status import Code, RpcError
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient
 from kohort.node.runtimes.cri.discovery import sandbox_image
@@ -105,10 +105,19 @@ class ImageRemoval:
         self._known = updated(self._known, images, used, clock.seconds())
         capacity, available = await self._room()
         going = chosen_for_removal(self._known.values(), excess_bytes(capacity, available), clock.seconds())
-        for image in going:
-            await self._client.call(cri.REMOVE_IMAGE, cri.RemoveImageRequest(cri.ImageSpec(image=image.id)))
-            self._known.pop(image.id, None)
-        return [each.id for each in going]
+        return [each.id for each in going if await self._removed(each.id)]
+
+    async def _removed(self, id: str) -> bool:
+        """An image that cannot be removed does not keep the others; a runtime that is away does: RpcError."""
+        try:
+            await self._client.call(cri.REMOVE_IMAGE, cri.RemoveImageRequest(cri.ImageSpec(image=id)))
+        except RpcError as problem:
+            if problem.code == Code.UNAVAILABLE:
+                raise
+            _log.warning("an unused image could not be removed", image=id, problem=str(problem))
+            return False
+        self._known.pop(id, None)
+        return True
 
     async def _room(self) -> tuple[int, int]:
         """Size and free bytes of the file system of images; both 0 if the runtime does not say where it is."""
