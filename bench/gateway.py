@@ -2,11 +2,12 @@
 
     python -m bench.gateway [--seconds 5] [--rollbacks 3]
 
-Both proxies lead to the same small server, and the same clients ask both in turns: wrk on kept connections, then one
-request after the other, and streams. Processor time for a request is that of the proxy alone, so it depends less on
-what else the machine does than requests per second. Then a release of one group to another version is rolled back
-several times, under load and with long streams on the new version: how long requests still reached it, and how many
-failed.
+Both proxies lead to the same small server, and the same clients ask both in turns: wrk on kept connections, with the
+same small request again and again, and with requests as a client library sends them, of which no two have the same
+head, nor have two answers; then one request after the other, and streams. Processor time for a request is that of the
+proxy alone, so it depends less on what else the machine does than requests per second. Then a release of one group to
+another version is rolled back several times, under load and with long streams on the new version: how long requests
+still reached it, and how many failed.
 
 | figure                                                       | goal                     |
 |--------------------------------------------------------------|--------------------------|
@@ -44,6 +45,22 @@ SERVER = Path(__file__).with_name("gateway_server.py")
 CONNECTIONS = 16
 ROUNDS = 3
 """Both proxies in turn; every round is printed, and the better one of each counts in the table."""
+NUMBERED = """
+local head = table.concat({
+  "GET /numbered HTTP/1.1", "Host: bench.example", "Accept-Encoding: gzip, deflate", "Connection: keep-alive",
+  "Accept: application/json", "Content-Type: application/json", "User-Agent: AsyncOpenAI/Python 1.99.1",
+  "X-Stainless-Lang: python", "X-Stainless-Package-Version: 1.99.1", "X-Stainless-OS: Linux", "X-Stainless-Arch: x64",
+  "X-Stainless-Runtime: CPython", "X-Stainless-Runtime-Version: 3.12.3", "X-Stainless-Async: async:asyncio",
+  "X-Stainless-Retry-Count: 0", "X-Stainless-Read-Timeout: 600", "Authorization: Bearer sk-0123456789abcdef",
+  "X-Request-Id: "
+}, "\\r\\n")
+local number = 0
+request = function()
+  number = number + 1
+  return head .. number .. "\\r\\n\\r\\n"
+end
+"""
+"""For wrk: requests with the headers of a client library, each with an id of its own."""
 _WRK_FAILURES = re.compile(r"(?:Non-2xx or 3xx responses:|Socket errors:).*")
 NGINX = """
 worker_processes 1; daemon off; pid {directory}/pid; error_log {directory}/error;
@@ -70,6 +87,9 @@ class Figures:
     per_second: float
     processor: float
     """Of the proxy for a request, in microseconds."""
+    numbered_per_second: float
+    numbered_processor: float
+    """Of requests and answers whose heads are all different."""
     median: float
     p99: float
     first_byte: float
@@ -92,16 +112,23 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: 
     return body.decode()
 
 
-async def throughput(port: int, seconds: float) -> tuple[int, float, int]:
+async def throughput(port: int, seconds: float, script: str = "") -> tuple[int, float, int]:
     """By wrk: how many requests were answered, how many per second, and how many failed."""
     program = shutil.which("wrk")
     if program is None:
         raise RuntimeError("wrk is not installed: apt-get install wrk")
     command = [program, "-t1", f"-c{CONNECTIONS}", f"-d{math.ceil(seconds)}s", "-H", "Host: bench.example"]
-    process = await asyncio.create_subprocess_exec(
-        *command, f"http://127.0.0.1:{port}/", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-    )
-    text = (await process.communicate())[0].decode()
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+        file.write(script)
+        file.flush()
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            *("-s", file.name),
+            f"http://127.0.0.1:{port}/",
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        text = (await process.communicate())[0].decode()
     answered = re.search(r"([0-9]+) requests in", text)
     rate = re.search(r"Requests/sec: +([0-9.]+)", text)
     if answered is None or rate is None:
@@ -144,13 +171,26 @@ async def first_byte(port: int, streams: int = 20) -> float:
 
 async def measure(port: int, pid: int, seconds: float) -> Figures:
     await throughput(port, 1)
-    before = processor_seconds(pid)
-    answered, per_second, failed = await throughput(port, seconds)
-    processor = 1e6 * (processor_seconds(pid) - before) / answered
+    per_second, processor, failed = await under_load(port, pid, seconds)
+    numbered_per_second, numbered_processor, numbered_failed = await under_load(port, pid, seconds, NUMBERED)
     single = await latencies(port)
     return Figures(
-        per_second, processor, single[len(single) // 2], single[len(single) * 99 // 100], await first_byte(port), failed
+        per_second,
+        processor,
+        numbered_per_second,
+        numbered_processor,
+        single[len(single) // 2],
+        single[len(single) * 99 // 100],
+        await first_byte(port),
+        failed + numbered_failed,
     )
+
+
+async def under_load(port: int, pid: int, seconds: float, script: str = "") -> tuple[float, float, int]:
+    """Requests per second, processor time of the proxy for one, and how many failed."""
+    before = processor_seconds(pid)
+    answered, per_second, failed = await throughput(port, seconds, script)
+    return per_second, 1e6 * (processor_seconds(pid) - before) / answered, failed
 
 
 # What is measured
@@ -315,7 +355,8 @@ async def latencies_of_backend(port: int) -> float:
 def print_round(number: int, theirs: Figures, ours: Figures) -> None:
     print(
         f"round {number}: nginx {theirs.per_second:.0f}, kohort {ours.per_second:.0f} requests/s: "
-        f"{ours.per_second / theirs.per_second:.2f}; processor {theirs.processor:.1f} and {ours.processor:.1f} us",
+        f"{ours.per_second / theirs.per_second:.2f}; processor {theirs.processor:.1f} and {ours.processor:.1f} us; "
+        f"all heads different {theirs.numbered_processor:.1f} and {ours.numbered_processor:.1f} us",
         flush=True,
     )
 
@@ -325,6 +366,8 @@ def print_comparison(best: dict[str, Figures], alone: float, memory: dict[str, f
     rows = [
         ("requests/s, 16 connections", theirs.per_second, ours.per_second, "0.6 of nginx"),
         ("processor for a request, us", theirs.processor, ours.processor, ""),
+        ("  all heads different, requests/s", theirs.numbered_per_second, ours.numbered_per_second, ""),
+        ("  all heads different, us", theirs.numbered_processor, ours.numbered_processor, ""),
         ("median of single requests, ms", theirs.median, ours.median, ""),
         ("  added to the server's own", theirs.median - alone, ours.median - alone, "1 ms"),
         ("p99 of single requests, ms", theirs.p99, ours.p99, ""),
@@ -332,10 +375,10 @@ def print_comparison(best: dict[str, Figures], alone: float, memory: dict[str, f
         ("memory, MB", memory["nginx"], memory["kohort"], ""),
         ("failed requests", theirs.failed, ours.failed, "0"),
     ]
-    print(f"{'':<32} {'nginx, 1 worker':>16} {'kohort':>10} {'ratio':>7}  goal")
+    print(f"{'':<34} {'nginx, 1 worker':>16} {'kohort':>10} {'ratio':>7}  goal")
     for what, one, other, goal in rows:
         ratio = f"{other / one:7.2f}" if one else f"{'':>7}"
-        print(f"{what:<32} {one:>16.2f} {other:>10.2f} {ratio}  {goal}", flush=True)
+        print(f"{what:<34} {one:>16.2f} {other:>10.2f} {ratio}  {goal}", flush=True)
 
 
 # Rollbacks

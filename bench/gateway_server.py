@@ -2,13 +2,18 @@
 
     python bench/gateway_server.py ADDRESS PORT NAME
 
-`/` answers with NAME. `/stream` sends a part every 20 ms, 50 of them; `/long` one every 100 ms for 20 s.
+`/` answers with NAME, every time in the same bytes; `/numbered` with NAME and a head of its own for each answer.
+`/stream` sends a part every 20 ms, 50 of them; `/long` one every 100 ms for 20 s.
 """
 
 import asyncio
 import sys
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+NUMBERED = (
+    b"HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\nServer: bench\r\nContent-Type: application/json\r\n"
+    b"X-Request-Id: %d\r\nContent-Length: %d\r\n\r\n%b"
+)
 STREAMS = {b"/stream": (50, 0.02), b"/long": (200, 0.1)}
 
 
@@ -20,6 +25,7 @@ class Connection(asyncio.Protocol):
         )
         self._name = name
         self._held = b""
+        self._answered = 0
         self._streaming: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -31,7 +37,10 @@ class Connection(asyncio.Protocol):
         while b"\r\n\r\n" in self._held:
             head, _, self._held = self._held.partition(b"\r\n\r\n")
             path = head.split(b" ", 2)[1]
-            if path in STREAMS:
+            if path == b"/numbered":
+                self._answered += 1
+                self._transport.write(NUMBERED % (self._answered, len(self._name), self._name))
+            elif path in STREAMS:
                 self._streaming = asyncio.ensure_future(self._stream(*STREAMS[path]))
             else:
                 self._transport.write(self._answer)

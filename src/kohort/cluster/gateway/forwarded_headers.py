@@ -18,7 +18,7 @@ Headers that concern one connection end here: those that RFC 9110 names, and tho
 latter cannot remove what the gateway needs or adds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, NamedTuple
@@ -68,11 +68,8 @@ def request_headers(
     given: CIMultiDictProxy[str] | CIMultiDict[str], client: Client, trusted: Sequence[Network] = ()
 ) -> CIMultiDict[str]:
     """What a backend gets of the headers of a request."""
-    headers = end_to_end(given)
     believed = is_trusted(client.address, trusted)
-    if not believed:
-        for name in [name for name in headers if _describes_client(name)]:
-            headers.popall(name, None)
+    headers = end_to_end(given, _is_hop_by_hop if believed else _is_not_believed)
     if client.host:
         headers["Host"] = client.host
     before = ", ".join(headers.popall("X-Forwarded-For", []))
@@ -86,19 +83,36 @@ def request_headers(
     return headers
 
 
-def end_to_end(given: CIMultiDictProxy[str] | CIMultiDict[str]) -> CIMultiDict[str]:
+def end_to_end(
+    given: CIMultiDictProxy[str] | CIMultiDict[str], ends_here: Callable[[str], bool] | None = None
+) -> CIMultiDict[str]:
     """Without what concerns one connection only, by its nature or because the sender says so."""
-    dropped = _HOP_BY_HOP
-    if "Connection" in given:
-        named = {name.strip().lower() for line in given.getall("Connection", []) for name in line.split(",")}
-        dropped = _HOP_BY_HOP | (named - _NOT_REMOVABLE)
-    return CIMultiDict([(name, value) for name, value in given.items() if name.lower() not in dropped])
+    drop = ends_here or _is_hop_by_hop
+    headers = CIMultiDict([(name, value) for name, value in given.items() if not drop(name)])
+    for line in given.getall("Connection", ()):
+        for name in line.split(","):
+            if name.strip().lower() not in _NOT_REMOVABLE:
+                headers.popall(name.strip(), None)
+    return headers
+
+
+# Remembered, because names come again and again in a few spellings, also where no two requests are the same.
 
 
 @lru_cache(maxsize=1024)
-def _describes_client(name: str) -> bool:
+def _is_hop_by_hop(name: str) -> bool:
+    return name.lower() in _HOP_BY_HOP
+
+
+@lru_cache(maxsize=1024)
+def _is_not_believed(name: str) -> bool:
+    """Of a client that is not a trusted proxy: also what it says about itself."""
     plain = name.lower().replace("_", "-")
-    return plain in ("forwarded", "x-real-ip", "x-scheme") or plain.startswith("x-forwarded-")
+    return (
+        name.lower() in _HOP_BY_HOP
+        or plain in ("forwarded", "x-real-ip", "x-scheme")
+        or plain.startswith("x-forwarded-")
+    )
 
 
 def _last_untrusted(chain: str, trusted: Sequence[Network]) -> str:

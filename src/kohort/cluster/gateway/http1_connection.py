@@ -141,13 +141,12 @@ def read_simple_head(data: bytes) -> SimpleHead | None:
     if found is None or len(data) > HEAD_LIMIT:
         return None
     headers = header_lines(found[3])
-    names = [name.lower() for name, _ in headers.items()]
-    different = set(names)
+    different = set(map(str.lower, headers))
     length = headers.get("Content-Length", "0")
     if (
         "host" not in different
         or not _NOT_SIMPLE.isdisjoint(different)
-        or (len(names) > len(different) and any(names.count(name) > 1 for name in _SINGLE))
+        or (len(headers) > len(different) and any(len(headers.getall(name, ())) > 1 for name in _SINGLE))
         or not (length.isascii() and length.isdigit() and len(length) <= 18)
         or ("Connection" in headers and ",".join(headers.getall("Connection")).lower() not in _SIMPLE_CONNECTION)
     ):

@@ -1,7 +1,7 @@
 """What the gateway makes of the head of a request: the route that it takes, and what a backend gets of it. Pure.
 
 A plan follows from the head, the client's connection, the routes and the settings alone, so it holds for every request
-with the same bytes from the same client until routes change (`known_heads.py`). Whose turn it is among the backends of
+with the same bytes from the same client until routes change (`recent.py`). Whose turn it is among the backends of
 the route is no part of it: that is decided for each request.
 """
 

@@ -66,7 +66,7 @@ def read_target(raw: str, hosts: Sequence[str], *, old: bool = False, merge_slas
     if len(hosts) > 1 or (not hosts and not old):
         return BadTarget.HOST
     authority = hosts[0].strip() if hosts else ""
-    if (absolute := _ABSOLUTE.fullmatch(raw)) is not None:
+    if not raw.startswith("/") and (absolute := _ABSOLUTE.fullmatch(raw)) is not None:
         authority, raw = absolute[1], absolute[2]
         raw = raw if raw.startswith("/") else f"/{raw}"
         if not authority:
@@ -82,7 +82,9 @@ def read_target(raw: str, hosts: Sequence[str], *, old: bool = False, merge_slas
     if isinstance(found, BadTarget):
         return found
     compared, forwarded = found
-    return Target(_name(authority), authority, compared, forwarded + mark + _quoted(query))
+    if mark:
+        forwarded = f"{forwarded}?{_quoted(query)}"
+    return Target(_name(authority), authority, compared, forwarded)
 
 
 def normal_path(raw: str, *, merge_slashes: bool = True) -> tuple[str, str] | BadTarget:
