@@ -24,6 +24,7 @@ def test_version_has_three_lines() -> None:
         ("", ["--leader-elect-lease-duration", "long"], "leaseDuration"),
         ("", ["--namespaces", "Nope"], "namespaces"),
         ("", ["--namespaces", " ,"], "--namespaces: names no namespace"),
+        ("", ["--partition-percent-limit=-1"], "partitionPercentLimit: -1 is not a percentage"),
         ("", ["--zap-log-level", "loud"], "--zap-log-level: 'loud'"),
     ],
 )

@@ -25,6 +25,7 @@ def test_defaults() -> None:
     assert found.internal_cert_management.webhook_secret_name == "lws-webhook-server-cert"
     assert (found.client_connection.qps, found.client_connection.burst) == (500, 500)
     assert found.gang_scheduler == ""
+    assert found.features.partition_percent_limit == 50
 
 
 def test_values_are_taken() -> None:
@@ -32,6 +33,7 @@ def test_values_are_taken() -> None:
     found = parse(text)
     assert not found.leader_election.leader_elect
     assert found.gang_scheduler == "volcano"
+    assert parse(HEAD + "partitionPercentLimit: 70\n").features.partition_percent_limit == 70
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,7 @@ def test_values_are_taken() -> None:
         ("metrics: {bindAddress: here}", "metrics.bindAddress"),
         ("namespaces: [Nope]", "namespaces"),
         ("defaultResizePolicy: Maybe", "defaultResizePolicy"),
+        ("partitionPercentLimit: 101", "partitionPercentLimit: 101 is not a percentage"),
     ],
 )
 def test_refusals_name_the_field(text: str, words: str) -> None:

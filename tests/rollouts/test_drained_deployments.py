@@ -15,7 +15,7 @@ from kohort.rules import rollout_labels
 
 ROUTED: list[JsonObject] = [
     {"replicas": "40%", "traffic": "40%", "pause": {}},
-    {"replicas": "100%", "traffic": "100%", "pause": {}},
+    {"replicas": "100%", "pause": {}},
 ]
 UNROUTED: list[JsonObject] = [{"replicas": 2, "pause": {}}, {"replicas": "100%", "pause": {}}]
 STEPS = pytest.mark.parametrize("steps", [ROUTED, UNROUTED], ids=["routed", "not routed"])

@@ -27,7 +27,7 @@ from kohort.testing import Cluster
 STEPS: dict[str, list[JsonObject]] = {
     "canary": [{"replicas": "50%", "traffic": "50%", "pause": {}}, {"replicas": "100%", "traffic": "100%"}],
     "blue-green": [{"replicas": "100%", "traffic": "50%", "pause": {}}],
-    "partition": [{"replicas": "40%", "traffic": "40%", "pause": {}}, {"replicas": "100%", "traffic": "100%"}],
+    "partition": [{"replicas": "40%", "traffic": "40%", "pause": {}}, {"replicas": "100%"}],
     "partition, not routed": [{"replicas": "40%", "pause": {}}, {"replicas": "100%"}],
 }
 RELEASES = [

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from tests.builders import lws
 from tests.rollouts.deployments import NAME, Story, story
-from tests.rollouts.releases import NAMESPACE, V1, V2, V3, rollout
+from tests.rollouts.releases import NAMESPACE, V1, V2, V3, release_cluster, rollout
 
 from kohort.kube.errors import Invalid
 from kohort.kube.resources import (
@@ -26,6 +26,7 @@ from kohort.kube.resources import (
     Resource,
 )
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts.feature_gates import Features
 from kohort.rollouts.workloads.stateful_set_hold import HELD_PODS_PARTITION
 from kohort.rules import rollout_labels
 
@@ -110,6 +111,30 @@ def _has_ready(told: Story, count: int) -> bool:
 
 
 # Both kinds
+
+
+@pytest.mark.parametrize("limit", [50, 60])
+async def test_the_operator_limits_the_share_of_new_pods_at_which_requests_are_divided(limit: int) -> None:
+    """In both versions of the API."""
+    allowed, refused = (
+        plan([{"replicas": f"{share}%", "traffic": "20%"}, {"replicas": "100%"}]) for share in (limit, limit + 1)
+    )
+    older: JsonObject = {
+        "metadata": {"name": "older", "annotations": {rollout_labels.ROLLING_STYLE: "partition"}},
+        "spec": {
+            "objectRef": {"workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "older"}},
+            "strategy": {"canary": {"steps": [{"weight": limit + 1}]}},
+        },
+    }
+    alpha = Resource("rollouts.kruise.io", "v1alpha1", "rollouts", "Rollout")
+    async with release_cluster(features=Features(partition_percent_limit=limit)) as (cluster, _):
+        for one in (allowed, refused):
+            one["spec"]["workloadRef"] = {"apiVersion": "apps/v1", "kind": "Deployment", "name": NAME}
+        with pytest.raises(Invalid, match=f"partition-percent-limit if traffic specified: at most {limit}%"):
+            await cluster.client.create(ROLLOUTS, refused, NAMESPACE)
+        with pytest.raises(Invalid, match="partition-percent-limit"):
+            await cluster.client.create(alpha, older, NAMESPACE)
+        await cluster.client.create(ROLLOUTS, allowed, NAMESPACE)
 
 
 @KINDS

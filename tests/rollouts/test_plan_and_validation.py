@@ -138,6 +138,51 @@ def test_what_is_frozen_while_progressing() -> None:
     assert not validation.update_errors(validation.parse(rollout()), validation.parse(old), [])
 
 
+def partitioned(*steps: JsonObject, kind: str = "Deployment", extra: bool = False) -> JsonObject:
+    document = with_steps(*steps)
+    document["spec"]["workloadRef"] = {"apiVersion": "apps/v1", "kind": kind, "name": "llm"}
+    document["spec"]["strategy"]["canary"]["enableExtraWorkloadForCanary"] = extra
+    return document
+
+
+HEADER_MATCH: JsonObject = {"matches": [{"headers": [{"name": "x", "value": "1"}]}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "limit", "refused"),
+    [
+        (partitioned({"replicas": "50%", "traffic": "50%"}), 50, []),
+        (partitioned({"replicas": "51%", "traffic": "1%"}), 50, [0]),
+        (partitioned({"replicas": "10%"}, {"replicas": "60%", **HEADER_MATCH}), 50, [1]),
+        (partitioned({"replicas": "20%"}, {"replicas": "100%"}), 50, []),
+        (partitioned({"replicas": 9, "traffic": "90%"}), 50, []),
+        (partitioned({"replicas": "60%", "traffic": "60%"}, {"replicas": "100%", "traffic": "100%"}), 100, []),
+        (partitioned({"replicas": "1%", "traffic": "1%"}), 0, [0]),
+        (partitioned({"replicas": "60%", "traffic": "60%"}, extra=True), 50, []),
+        (partitioned({"replicas": "60%", "traffic": "60%"}, kind="StatefulSet", extra=True), 50, [0]),
+        (with_steps({"replicas": "100%", "traffic": "100%"}), 50, []),
+        (with_steps({"replicas": "100%", "traffic": "100%"}, blue_green=True), 50, []),
+    ],
+)
+def test_steps_in_partition_style_leave_stable_pods_enough_for_a_rollback(
+    document: JsonObject, limit: int, refused: list[int]
+) -> None:
+    """A StatefulSet is always released in partition style; canaries and blue-green keep every stable pod."""
+    found = validation.create_errors(validation.parse(document), [], partition_limit=limit)
+    assert [one.field for one in found] == [f"Spec.Strategy.Canary.Steps[{index}].Replicas" for index in refused]
+    words = "step[x].replicas must not greater than partition-percent-limit if traffic specified"
+    assert all(words in str(one) and f"at most {limit}%" in str(one) for one in found)
+
+
+def test_steps_admitted_under_a_higher_limit_do_not_block_other_edits() -> None:
+    old = validation.parse(partitioned({"replicas": "80%", "traffic": "80%"}, {"replicas": "100%"}))
+    paused = partitioned({"replicas": "80%", "traffic": "80%"}, {"replicas": "100%"})
+    paused["spec"]["strategy"]["paused"] = True
+    assert validation.update_errors(validation.parse(paused), old, []) == []
+    more = validation.parse(partitioned({"replicas": "90%", "traffic": "80%"}, {"replicas": "100%"}))
+    assert [one.field for one in validation.update_errors(more, old, [])] == ["Spec.Strategy.Canary.Steps[0].Replicas"]
+
+
 def test_warnings() -> None:
     silent = validation.parse(rollout(routed=False))
     assert "traffic is ignored without trafficRoutings (steps 1, 2, 3)" in validation.warnings(silent, 4)

@@ -211,12 +211,13 @@ def _judged(request: JsonObject, cache: RolloutCache, features: Features) -> _Re
     except ValueError as problem:
         return _Review(_denied(400, "BadRequest", str(problem)))
     others = cache.rollouts.list(new.metadata.namespace)
+    limit = features.partition_percent_limit
     if old is None:
-        found = [*validation.create_errors(new, others), *_part_of_a_set(new, cache)]
+        found = [*validation.create_errors(new, others, partition_limit=limit), *_part_of_a_set(new, cache)]
     elif new.metadata.deleting:
         found = []
     else:
-        found = validation.update_errors(new, old, others, steps_may_change=older)
+        found = validation.update_errors(new, old, others, steps_may_change=older, partition_limit=limit)
     if found:
         return _Review(_denied(422, "Invalid", _invalid_message(new.metadata.name, found)))
     judgement = judgement_of(new, cache)

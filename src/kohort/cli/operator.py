@@ -52,6 +52,12 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
 @click.option("--rollouts/--no-rollouts", default=None, help="Whether to handle Rollouts.  [default: yes]")
 @click.option("--feature-gates", metavar="LIST", help="Feature gates of Rollouts, such as RolloutHistory=false.")
 @click.option(
+    "--partition-percent-limit",
+    type=int,
+    metavar="PERCENT",
+    help="Up to which share of new pods a step of partition style may have traffic or matches.  [default: 50]",
+)
+@click.option(
     "--namespaces", metavar="LIST", help="Watch only these namespaces, for example team-a,team-b.  [default: all]"
 )
 @click.option(

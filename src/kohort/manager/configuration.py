@@ -14,7 +14,7 @@ import yaml
 
 from kohort.objects import names
 from kohort.objects.json_types import Json
-from kohort.rollouts.feature_gates import Features, from_gates
+from kohort.rollouts.feature_gates import PARTITION_PERCENT_LIMIT, Features, from_gates
 from kohort.rules.go_duration import parse_duration
 
 API_VERSION: Final = "config.lws.x-k8s.io/v1alpha1"
@@ -99,6 +99,8 @@ class Configuration(_Section):
     """Of Rollouts, by the names that Kruise Rollouts has for them."""
     rollout_history_limit: int = 10
     """Ours: how many RolloutHistories are kept for each Rollout."""
+    partition_percent_limit: int = PARTITION_PERCENT_LIMIT
+    """The largest share of new pods with which a step of partition style may divide requests."""
     namespaces: list[str] = []
     """Ours: watch only these; all when empty."""
     default_resize_policy: str = "None"
@@ -106,7 +108,7 @@ class Configuration(_Section):
 
     @property
     def features(self) -> Features:
-        return from_gates(self.feature_gates, self.rollout_history_limit)
+        return from_gates(self.feature_gates, self.rollout_history_limit, self.partition_percent_limit)
 
     @property
     def gang_scheduler(self) -> str:
@@ -216,6 +218,8 @@ def _of_choices(configuration: Configuration) -> Iterator[str]:
         yield f"featureGates: {problem}"
     if configuration.rollout_history_limit < 0:
         yield "rolloutHistoryLimit: must not be negative"
+    if not 0 <= configuration.partition_percent_limit <= 100:
+        yield f"partitionPercentLimit: {configuration.partition_percent_limit} is not a percentage from 0 to 100"
 
 
 def parse_address(text: str) -> tuple[str, int] | None:

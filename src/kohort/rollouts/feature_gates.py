@@ -23,6 +23,8 @@ GATES: Final = {
 }
 """Gate to field. The last one is about partition style, which is always on; its name is known so that the flags
 of an existing installation can stay."""
+PARTITION_PERCENT_LIMIT: Final = 50
+"""Kruise Rollouts' default for the operator's flag `--partition-percent-limit`."""
 
 
 class Features(msgspec.Struct, frozen=True):
@@ -36,6 +38,8 @@ class Features(msgspec.Struct, frozen=True):
     """A Rollout that is deleted or disabled midway leaves its workload held, instead of letting it roll on."""
     analysis_of_loopback: bool = False
     """Metrics may be read from, and notifications posted to, addresses of the operator's own machine."""
+    partition_percent_limit: int = PARTITION_PERCENT_LIMIT
+    """The largest share of new pods with which a step of partition style may divide requests."""
 
 
 def keeps_hold(rollout: Rollout, features: Features) -> bool:
@@ -43,8 +47,10 @@ def keeps_hold(rollout: Rollout, features: Features) -> bool:
     return features.keep_workload_paused or rollout.metadata.annotations.get(rollout_labels.KEEP_HELD) == "true"
 
 
-def from_gates(gates: Mapping[str, bool], history_limit: int = 10) -> Features:
+def from_gates(
+    gates: Mapping[str, bool], history_limit: int = 10, partition_percent_limit: int = PARTITION_PERCENT_LIMIT
+) -> Features:
     """Raises a ValueError that names an unknown gate."""
     feature_gates.check_known(gates, GATES)
     chosen = {field: gates[gate] for gate, field in GATES.items() if field and gate in gates}
-    return Features(history_limit=history_limit, **chosen)
+    return Features(history_limit=history_limit, partition_percent_limit=partition_percent_limit, **chosen)

@@ -11,7 +11,7 @@ from kohort.objects.counted_nouns import counted_of
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts import step_arithmetic
-from kohort.rollouts.feature_gates import KEEP_PAUSED
+from kohort.rollouts.feature_gates import KEEP_PAUSED, PARTITION_PERCENT_LIMIT
 from kohort.rollouts.rollout_types import RELEASED_KINDS, Rollout, Step
 from kohort.rollouts.traffic.model import RouteRef
 from kohort.rules import rollout_labels
@@ -23,20 +23,29 @@ _REPLICAS_WRONG: Final = 'replicas must be positive number, or a percentage with
 _FINAL_PHASES: Final = (rollout_labels.PROGRESSING, rollout_labels.TERMINATING)
 
 
-def create_errors(rollout: Rollout, others: Iterable[Rollout]) -> list[FieldError]:
-    return [*spec_errors(rollout), *conflict_errors(rollout, others)]
+def create_errors(
+    rollout: Rollout, others: Iterable[Rollout], *, partition_limit: int = PARTITION_PERCENT_LIMIT
+) -> list[FieldError]:
+    return [*spec_errors(rollout), *partition_errors(rollout, partition_limit), *conflict_errors(rollout, others)]
 
 
 def update_errors(
-    new: Rollout, old: Rollout, others: Iterable[Rollout], *, steps_may_change: bool = False
+    new: Rollout,
+    old: Rollout,
+    others: Iterable[Rollout],
+    *,
+    steps_may_change: bool = False,
+    partition_limit: int = PARTITION_PERCENT_LIMIT,
 ) -> list[FieldError]:
     """`steps_may_change`: v1alpha1 lets their number be changed at any time.
 
-    What is stored already, perhaps by others, can always be labelled, deleted and disabled."""
+    What is stored already, perhaps by others, can always be labelled, deleted and disabled. Steps that were admitted
+    under a higher limit do not block other edits, such as a pause."""
     if new.spec == old.spec or new.metadata.deleting:
         return []
-    known = spec_errors(old) if new.spec.disabled else []
-    found = [one for one in (*spec_errors(new), *conflict_errors(new, others)) if one not in known]
+    known = [*partition_errors(old, partition_limit), *(spec_errors(old) if new.spec.disabled else ())]
+    wrong = (*spec_errors(new), *partition_errors(new, partition_limit), *conflict_errors(new, others))
+    found = [one for one in wrong if one not in known]
     if old.status.phase not in _FINAL_PHASES:
         return found
     which = "Strategy.Canary|BlueGreen"
@@ -130,6 +139,28 @@ def _one_step(step: Step, path: str, *, blue_green: bool) -> list[FieldError]:
     if step.pause_seconds is not None and step.pause_seconds < 0:
         found.append(_wrong(f"{path}.Pause.Duration", step.pause_seconds, "duration cannot be negative"))
     return found
+
+
+def partition_errors(rollout: Rollout, limit: int) -> list[FieldError]:
+    """Steps that divide requests while few stable pods are left. A rollback sends every request to the stable pods
+    before it replaces any, and those must carry that. Only percentages are judged: what a number of pods means is
+    unknown before the workload exists."""
+    if not rollout.partitioned or rollout.spec.workload_ref.is_group_set:
+        return []
+    text = (
+        "For partition style rollout: step[x].replicas must not greater than partition-percent-limit if traffic "
+        f"specified: at most {limit}%, because a rollback sends all requests to the stable pods that are left; remove "
+        "traffic and matches from this step, or start the operator with a higher --partition-percent-limit"
+    )
+    return [
+        _wrong(f"Spec.Strategy.Canary.Steps[{index}].Replicas", step.replicas, text)
+        for index, step in enumerate(rollout.strategy.steps)
+        if step.routes and isinstance(step.replicas, str) and _exceeds(step.replicas, limit)
+    ]
+
+
+def _exceeds(share: str, limit: int) -> bool:
+    return int_or_string.is_percentage(share) and int_or_string.percentage(share) > limit
 
 
 def _valid_replicas(value: int | str) -> bool:

@@ -73,8 +73,8 @@ def nothing_is_withdrawn(story: Story) -> bool:
 
 
 STEPS: list[JsonObject] = [
-    {"replicas": "60%", "traffic": "60%", "pause": {}},
-    {"replicas": "100%", "traffic": "100%", "pause": {}},
+    {"replicas": "50%", "traffic": "60%", "pause": {}},
+    {"replicas": "100%", "pause": {}},
 ]
 
 
