@@ -186,6 +186,7 @@ def _progress(revision: str, replicas: str, ready: str) -> JsonObject:
             "announcedWait": TEXT,
             "missingReplicas": int32(),
             "analysisAttempt": int32(),
+            "workloadUID": TEXT,
         },
         required=("currentStepState", "finalisingStep", "nextStepIndex", "podTemplateHash", replicas, ready),
     )

@@ -115,6 +115,7 @@ ROLLOUT: Final[Mapping[str, str]] = {
     "announcedWait": "What the release waits for, when an event has announced it: Approval, Capacity or Rollback.",
     "missingReplicas": "For how many replicas the nodes lacked room, by the last event that said so.",
     "analysisAttempt": "How often releases were begun, and steps again, each time with AnalysisRuns of their own.",
+    "workloadUID": "Of the workload that is released. A workload that is made again under its name is another one.",
 }
 RELEASE: Final[Mapping[str, str]] = {
     **_REFERENCE,

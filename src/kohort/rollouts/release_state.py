@@ -8,6 +8,7 @@ decision. Nothing is remembered besides the stored state, so a pass that was cut
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -24,6 +25,8 @@ from kohort.rollouts.step_analysis import Judgement
 from kohort.rollouts.workloads.model import ReleasedWorkload
 from kohort.rules import rollout_labels
 from kohort.rules.rollout_labels import ProgressingReason
+
+_NOT_UNDER_WAY: Final = (rollout_labels.INITIALIZING, rollout_labels.COMPLETED)
 
 
 class ReleaseWait(StrEnum):
@@ -76,6 +79,16 @@ class State(msgspec.Struct, frozen=True):
 def stored_state(rollout: Rollout) -> State:
     status = rollout.status
     return State(status.phase, status.message, status.conditions, status.progress)
+
+
+def workload_of_release(state: State, found: ReleasedWorkload | None) -> ReleasedWorkload | None:
+    """The workload that a release under way is about, or the one that there is. A workload that was deleted and made
+    again under the same name (`kubectl replace --force`) is not held and has no stable version: the release of its
+    predecessor ends as if there was none. It is looked at again afterwards."""
+    begun = state.phase == rollout_labels.PROGRESSING and state.reason not in _NOT_UNDER_WAY
+    if found is None or state.progress is None or not begun:
+        return found
+    return found if state.progress.workload_uid in ("", found.uid) else None
 
 
 def with_condition(state: State, type: str, status: str, reason: str, message: str, now: datetime) -> State:

@@ -143,6 +143,7 @@ def first_progress(observation: Observation) -> ReleaseProgress:
         stable_revision=workload.stable_revision,
         revision=workload.canary_revision,
         revision_key=workload.revision_key,
+        workload_uid=workload.uid,
         current_step_index=1,
         next_step_index=step_arithmetic.next_index(1, len(observation.steps)),
         current_step_state=rollout_labels.BEFORE_UPGRADE,

@@ -48,7 +48,7 @@ from kohort.rollouts.release_actions import (
     WriteRelease,
 )
 from kohort.rollouts.release_events import recorder
-from kohort.rollouts.release_state import Observation, ReleaseDecision, State, stored_state
+from kohort.rollouts.release_state import Observation, ReleaseDecision, State, stored_state, workload_of_release
 from kohort.rollouts.rollout_types import BatchRelease, ReleasePlan, ReleaseProgress, Rollout, WorkloadRef
 from kohort.rollouts.traffic import actions as traffic_actions
 from kohort.rollouts.traffic.model import RouteRef, Selectors, Traffic, TrafficRequest, TrafficStep
@@ -171,11 +171,12 @@ class RolloutController:
     def _observe(self, rollout: Rollout, control: WorkloadOperations | None) -> Observation:
         key = Key(rollout.metadata.namespace, rollout.metadata.name)
         release = self.cache.releases.get(key)
+        state = stored_state(rollout)
         return Observation(
             rollout=rollout,
-            state=stored_state(rollout),
+            state=state,
             now=clock.now(),
-            workload=control.observe(rollout) if control is not None else None,
+            workload=workload_of_release(state, control.observe(rollout)) if control is not None else None,
             release=release,
             release_hash=release_plan_hash(release.plan) if release is not None else "",
             plan_hash=hash_of(rollout.spec.strategy),

@@ -161,6 +161,8 @@ class ReleaseProgress(msgspec.Struct, frozen=True):
     analysis_attempt: int = 0
     """Ours: how often releases and steps were begun, each time with an analysis of its own. It goes on with the next
     release, which may be one of the same version."""
+    workload_uid: str = ""
+    """Ours: of the workload that is released. One that was made again under its name is another one."""
 
     @classmethod
     def from_status(cls, document: JsonObject) -> "ReleaseProgress":
@@ -195,6 +197,7 @@ _COMMON: Final = {
     "announced_wait": "announcedWait",
     "missing_replicas": "missingReplicas",
     "analysis_attempt": "analysisAttempt",
+    "workload_uid": "workloadUID",
 }
 _CANARY: Final = {
     "revision": "canaryRevision",

@@ -78,6 +78,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             name=key.name,
             generation=metadata.generation,
             revision_key=rollout_labels.TEMPLATE_HASH,
+            uid=metadata.uid,
             consistent=self.is_seen_by_its_controller(stable) and bool(live or stable.spec.replicas == 0),
             replicas=self.size(stable),
             has_webhook_label=rollout_labels.WORKLOAD_TYPE in metadata.labels,

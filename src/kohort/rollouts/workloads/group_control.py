@@ -85,6 +85,7 @@ class GroupControl(WorkloadControl[GroupSet]):
             name=key.name,
             generation=stable.metadata.generation,
             revision_key=group_labels.REVISION,
+            uid=stable.metadata.uid,
             consistent=stable.observed and bool(live),
             replicas=stable.replicas,
             has_webhook_label=rollout_labels.WORKLOAD_TYPE in stable.metadata.labels,

@@ -26,6 +26,7 @@ class ReleasedWorkload(msgspec.Struct, frozen=True):
     generation: int
     revision_key: str
     """The pod label by which versions are told apart."""
+    uid: str = ""
     consistent: bool = True
     """Its controller has seen its newest generation; otherwise nothing below can be trusted."""
     replicas: int = 1

@@ -87,6 +87,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
             name=metadata.name,
             generation=metadata.generation,
             revision_key=rollout_labels.REVISION_HASH,
+            uid=metadata.uid,
             consistent=stable.observed and bool(status.update_revision and status.current_revision),
             replicas=stable.replicas,
             has_webhook_label=rollout_labels.WORKLOAD_TYPE in metadata.labels,
