@@ -125,8 +125,11 @@ class Release:
 
     async def _goes_on(self, step: int) -> bool:
         plan, progress = await self._state()
-        if (progress.get("currentStepIndex"), progress.get("currentStepState")) != (step, rollout_labels.PAUSED):
+        state = progress.get("currentStepState")
+        if progress.get("currentStepIndex") != step or state in (rollout_labels.READY, rollout_labels.COMPLETED):
             return True
+        if state != rollout_labels.PAUSED:
+            return False  # it sets its routes anew, and pauses again
         field = "blueGreenStatus" if "blueGreen" in plan["spec"]["strategy"] else "canaryStatus"
         version = {"resourceVersion": plan["metadata"]["resourceVersion"]}
         body = {"metadata": version, "status": {field: {"currentStepState": rollout_labels.READY}}}
