@@ -1,6 +1,7 @@
 """Plan hash, arithmetic, validation, and what happens to a template on its way into the store."""
 
 import copy
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -291,6 +292,38 @@ def test_an_unavailability_of_no_group_becomes_one_under_the_hold() -> None:
 
 
 # Names and labels
+
+
+SERVICE = "strategy.canary.trafficRoutings.0.service"
+DEPLOYMENT: JsonObject = {"apiVersion": "apps/v1", "kind": "Deployment"}
+
+
+@pytest.mark.parametrize(
+    ("path", "most", "around"),
+    [
+        (SERVICE, 56, lambda name: name),
+        ("strategy.canary.trafficRoutings.0.ingress.name", 246, lambda name: name),
+        ("workloadRef", 63, lambda name: {**DEPLOYMENT, "name": name}),
+    ],
+)
+def test_names_leave_room_for_what_is_made_beside_them(path: str, most: int, around: Callable[[str], Json]) -> None:
+    """A canary Service, a canary Ingress, and the label of a canary Deployment."""
+    assert errors(changed(path, around("n" * most))) == ""
+    assert f"must have at most {most} characters, it has {most + 1}" in errors(changed(path, around("n" * (most + 1))))
+
+
+def test_a_service_that_is_shared_may_have_any_name() -> None:
+    document = changed(SERVICE, "n" * 63)
+    document["spec"]["strategy"]["canary"]["disableGenerateCanaryService"] = True
+    assert errors(document) == ""
+
+
+def test_the_name_of_a_rollout_is_that_of_a_label() -> None:
+    document = rollout()
+    document["metadata"]["name"] = "n" * 64
+    assert "metadata.name" in errors(document)
+    stored, edited = (validation.parse(one) for one in (document, changed("strategy.paused", True)))
+    assert validation.update_errors(edited, stored, []) == [], "it cannot be renamed"
 
 
 @given(st.integers(1, 63))

@@ -17,6 +17,10 @@ from kohort.rollouts.traffic.model import RouteRef
 from kohort.rules import rollout_labels
 
 _WORKLOAD: Final = "Spec.ObjectRef.WorkloadRef"
+_LABEL: Final = 63
+"""Characters of a label's value, and of a Service's name."""
+_OBJECT_NAME: Final = 253
+_CANARY: Final = len("-canary")
 LONGEST_NAME: Final = 41
 """Longer names of sets are shortened in the names of their canaries."""
 _REPLICAS_WRONG: Final = 'replicas must be positive number, or a percentage with "0%" < canaryReplicas <= "100%"'
@@ -26,7 +30,17 @@ _FINAL_PHASES: Final = (rollout_labels.PROGRESSING, rollout_labels.TERMINATING)
 def create_errors(
     rollout: Rollout, others: Iterable[Rollout], *, partition_limit: int = PARTITION_PERCENT_LIMIT
 ) -> list[FieldError]:
-    return [*spec_errors(rollout), *partition_errors(rollout, partition_limit), *conflict_errors(rollout, others)]
+    return [
+        *_name_errors(rollout),
+        *spec_errors(rollout),
+        *partition_errors(rollout, partition_limit),
+        *conflict_errors(rollout, others),
+    ]
+
+
+def _name_errors(rollout: Rollout) -> list[FieldError]:
+    """The name is a label of analyses, and part of the finalizer of a TrafficRouting."""
+    return _too_long("metadata.name", rollout.metadata.name, _LABEL, "it becomes the value of labels")
 
 
 def update_errors(
@@ -74,7 +88,30 @@ def spec_errors(rollout: Rollout) -> list[FieldError]:
         *found,
         *_step_errors(rollout, path),
         *_route_errors(rollout.strategy.traffic_routings, f"{path}.TrafficRoutings"),
+        *_canary_name_errors(rollout, f"{path}.TrafficRoutings"),
     ]
+
+
+def _canary_name_errors(rollout: Rollout, path: str) -> list[FieldError]:
+    """Of what is made beside an object, with its name and a suffix, on the day of the first release."""
+    found: list[FieldError] = []
+    ref = rollout.spec.workload_ref
+    if ref.is_deployment and rollout.style == rollout_labels.CANARY:
+        found += _too_long(f"{_WORKLOAD}.Name", ref.name, _LABEL, "its canary has it as a label")
+    for index, route in enumerate(rollout.strategy.traffic_routings):
+        if not rollout.strategy.disable_generate_canary_service:
+            why = f"the Service of the new version is called {route.service}-canary"
+            found += _too_long(f"{path}[{index}].Service", route.service, _LABEL - _CANARY, why)
+        if route.ingress is not None:
+            why = "the Ingress of the new version has -canary at the end of its name"
+            found += _too_long(f"{path}[{index}].Ingress", route.ingress.name, _OBJECT_NAME - _CANARY, why)
+    return found
+
+
+def _too_long(field: str, name: str, most: int, why: str) -> list[FieldError]:
+    if len(name) <= most:
+        return []
+    return [_wrong(field, name, f"must have at most {most} characters, it has {len(name)}: {why}")]
 
 
 def _workload_errors(rollout: Rollout) -> list[FieldError]:
