@@ -12,7 +12,7 @@ import pytest
 from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, group_set, release_cluster, rollout
 
 from kohort.kube.errors import ApiError
-from kohort.kube.resources import LEADER_WORKER_SETS
+from kohort.kube.resources import LEADER_WORKER_SETS, ROLLOUTS
 from kohort.objects.json_types import JsonObject
 from kohort.rules import rollout_labels
 
@@ -101,6 +101,20 @@ class Walk:
         self.wanted = image
         return image
 
+    async def disable(self) -> str:
+        """And enable: its workload rolls out on its own meanwhile."""
+        disabled = not self.story.rollout["spec"].get("disabled", False)
+        await self.story.edit({"spec": {"disabled": disabled}})
+        return str(disabled)
+
+    async def remove(self) -> str:
+        """Delete the Rollout at whatever it does, and make it again when it is gone."""
+        state = self.story.state
+        await self.story.client.delete(ROLLOUTS, NAME, NAMESPACE)
+        await self.story.until(lambda: not self.story.rollout)
+        await self.story.create(ROLLOUTS, rollout(steps=STEPS))
+        return state
+
     async def approve(self) -> str:
         if self.story.phase == "Progressing" and self.story.state == "StepPaused":
             await self.story.approve()
@@ -124,6 +138,19 @@ async def test_whatever_users_do_meanwhile(claims: bool, kinds: tuple[str, ...],
         await walk.end()
         if kinds == ("edit", "approve"):
             assert not story.events("Superseded"), walk.log
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["disable", "remove"])
+async def test_whatever_happens_to_the_rollout_meanwhile(kind: str, seed: int) -> None:
+    async with release_cluster(nodes=24) as (cluster, _):
+        story = Story(cluster)
+        await story.begin(subject(claims=False), rollout(steps=STEPS))
+        walk = Walk(story, seed)
+        walk.log.append(await walk.to(V2))
+        await walk.make(kind, "release", "approve")
+        await story.edit({"spec": {"disabled": False}})
+        await walk.end()
 
 
 @pytest.mark.parametrize("seed", range(3))

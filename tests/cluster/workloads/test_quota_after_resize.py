@@ -1,6 +1,9 @@
 """A quota is credited as soon as a node has applied a shrink, not with the next periodic count."""
 
 import asyncio
+from collections.abc import Callable
+
+import pytest
 
 from kohort.kube.client import PatchType
 from kohort.kube.resources import PODS, RESOURCE_QUOTAS
@@ -66,3 +69,41 @@ async def test_a_resize_found_infeasible_is_not_charged() -> None:
         assert used(cluster, "requests.cpu") == "20", "admission charges what is asked for"
         await cluster.until(lambda: used(cluster, "requests.cpu") == "4")
         assert asyncio.get_running_loop().time() - before < 5.0
+
+
+def of_pod(amount: str) -> JsonObject:
+    resources = {side: {"cpu": amount, "memory": "1Gi"} for side in ("requests", "limits")}
+    return {"containers": [{"name": "main", "image": "host"}], "resources": resources}
+
+
+def of_memory(amount: str) -> JsonObject:
+    resources = {side: {"cpu": "1", "memory": f"{amount}Gi"} for side in ("requests", "limits")}
+    return {"containers": [{"name": "main", "image": "host", "resources": resources}]}
+
+
+def of_sidecar(amount: str) -> JsonObject:
+    sidecar = {"name": "log", "image": "host", "restartPolicy": "Always", "resources": resources(amount)}
+    main = {"name": "main", "image": "host", "resources": {"requests": {"cpu": "0"}}}
+    return {"containers": [main], "initContainers": [sidecar]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "charged", "unit"),
+    [(of_pod, "requests.cpu", ""), (of_memory, "requests.memory", "Gi"), (of_sidecar, "requests.cpu", "")],
+)
+async def test_whatever_shrinks_is_credited(spec: Callable[[str], JsonObject], charged: str, unit: str) -> None:
+    """The pod as a whole, memory, a sidecar."""
+    async with Cluster(parts=("workloads", "scheduler"), nodes=1) as cluster:
+        quota = {"metadata": {"name": "q", "namespace": NS}, "spec": {"hard": {charged: f"8{unit}"}}}
+        await cluster.client.create(RESOURCE_QUOTAS, quota)
+        await cluster.until(lambda: used(cluster, charged) == "0")
+        await cluster.client.create(PODS, {"metadata": {"name": "p", "namespace": NS}, "spec": spec("4")})
+        await cluster.until(lambda: running(cluster) and used(cluster, charged) == f"4{unit}")
+        await cluster.client.patch(PODS, "p", NS, {"spec": spec("1")}, PatchType.STRATEGIC, "resize")
+        begun = asyncio.get_running_loop().time()
+        await cluster.until(lambda: used(cluster, charged) == f"1{unit}")
+        assert asyncio.get_running_loop().time() - begun < 5.0
+
+
+def running(cluster: Cluster) -> bool:
+    return ((cluster.find(PODS, "p", NS) or {}).get("status") or {}).get("phase") == "Running"
