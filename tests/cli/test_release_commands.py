@@ -1,11 +1,12 @@
 """The commands while a Rollout releases a set, on virtual time."""
 
+import asyncio
 import json
 
 import pytest
 import yaml
 from tests.cli.terminal import Story as Terminal
-from tests.rollouts.releases import V1, V2, V3, Story, group_set, new_cluster
+from tests.rollouts.releases import V1, V2, V3, Story, group_set, new_cluster, rollout
 
 from kohort.cli.actions import edit, plan, show
 from kohort.cli.connection import NOT_YET, PAUSED, REFUSED
@@ -159,6 +160,29 @@ async def test_undo_during_a_release_returns_to_what_serves(capsys: pytest.Captu
         text, code = await user.run(edit.undo, "llm", None, False)
         assert (code, user.image()) == (0, V1)
         assert "releases it" not in text, "an undo to the stable version ends the release and begins none"
+        await story.healthy(V1)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.4, 1.5, 4.0, 9.0, 30.0])
+@pytest.mark.parametrize("shape", ["canary", "blue-green", "superseded", "paused"])
+async def test_undo_at_any_moment_of_a_release_returns_to_what_serves(
+    shape: str, seconds: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with new_cluster() as cluster:
+        story, user = Story(cluster), Terminal(cluster, capsys)
+        await story.begin(plan=rollout(blue_green=shape == "blue-green"))
+        await story.change(V2)
+        if shape == "superseded":
+            await asyncio.sleep(seconds)
+            await story.change(V3)
+        elif shape == "paused":
+            await story.edit({"spec": {"strategy": {"paused": True}}})
+        await asyncio.sleep(seconds)
+        state = (story.phase, story.state)
+        _, code = await user.run(edit.undo, "llm", None, False)
+        assert (code, user.image()) == (0, V1), (state, user.complaint)
+        if shape == "paused":
+            await story.edit({"spec": {"strategy": {"paused": False}}})
         await story.healthy(V1)
 
 
