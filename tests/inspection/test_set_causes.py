@@ -84,7 +84,17 @@ def test_a_set_at_rest_has_none() -> None:
             ),
             "scheduling",
             "PersistentVolume",
-            "only some nodes reach its volume: kubectl uncordon",
+            "only some nodes reach its volume: bring these back (kubectl get nodes",
+        ),
+        (
+            without_node(
+                member(0),
+                "0/8 nodes are available: 1 node(s) had untolerated taint(s), "
+                "7 node(s) didn't match PersistentVolume's node affinity.",
+            ),
+            "scheduling",
+            "PersistentVolume",
+            "only some nodes reach its volume: bring these back (kubectl get nodes",
         ),
         (
             without_node(member(0), "0/2 nodes are available: 2 node(s) were unschedulable."),

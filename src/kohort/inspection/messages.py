@@ -537,9 +537,11 @@ def _placement_advice(problem: FitsNoNode) -> str:
         case PlacementAdvice.TAINTS:
             return "tolerate the taint in the template, or remove it from the nodes"
         case PlacementAdvice.NODE_OF_VOLUME:
-            claims = f" (kubectl get pvc {' '.join(problem.claims)})" if problem.claims else ""
+            look = f"kubectl -n {problem.namespace} get pvc {' '.join(problem.claims)}"
+            claims = f" ({look})" if problem.claims else ""
+            back = "bring these back (kubectl get nodes: NotReady, or SchedulingDisabled, which kubectl uncordon ends)"
             begin = "delete claim and pod to begin with an empty volume elsewhere"
-            return f"only some nodes reach its volume{claims}: kubectl uncordon them, or {begin}"
+            return f"only some nodes reach its volume{claims}: {back}, or {begin}"
         case PlacementAdvice.CORDONED:
             return "let a node take pods again: kubectl get nodes shows SchedulingDisabled, kubectl uncordon ends it"
         case PlacementAdvice.UNKNOWN:

@@ -93,6 +93,8 @@ class FitsNoNode(Problem, frozen=True):
     """Node selector of the pod."""
     claims: tuple[str, ...] = ()
     """Claims of the pod, of which one is bound to a volume that only some nodes reach."""
+    namespace: str = ""
+    """Of these claims."""
     other_sets: tuple[str, ...] = ()
     """Other sets, whose pods keep groups out of `taken_domains`."""
     taken_domains: tuple[str, ...] = ()

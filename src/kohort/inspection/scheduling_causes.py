@@ -54,8 +54,8 @@ def _placement_problem(message: str, reasons: frozenset[Reason], pod: Pod, conte
     | a resource is insufficient, or too many pods | more room |
     | affinity, with an exclusive topology | more domains; other sets that occupy some are named |
     | affinity or selector | labels |
+    | the nodes that reach its volume take no pods: lost, cordoned or tainted | bring them back, or give the volume up |
     | taint | tolerations |
-    | the nodes that reach its volume take no pods | uncordon them, or give the volume up |
     | all other nodes are cordoned | uncordon one |
     """
     if NodeReason.TOO_MANY_PODS in reasons or any(isinstance(reason, InsufficientResource) for reason in reasons):
@@ -67,11 +67,11 @@ def _placement_problem(message: str, reasons: frozenset[Reason], pod: Pod, conte
     if reasons & _AFFINITY:
         asked = ",".join(f"{key}={value}" for key, value in pod.spec.node_selector.items())
         return FitsNoNode(message, PlacementAdvice.NODE_LABELS, selector=asked)
-    if NodeReason.UNTOLERATED_TAINT in reasons:
-        return FitsNoNode(message, PlacementAdvice.TAINTS)
     if NodeReason.VOLUME_NODE_AFFINITY in reasons:
         claims = tuple(one.claim_name for volume in pod.spec.volumes if (one := volume.persistent_volume_claim))
-        return FitsNoNode(message, PlacementAdvice.NODE_OF_VOLUME, claims=claims)
+        return FitsNoNode(message, PlacementAdvice.NODE_OF_VOLUME, claims=claims, namespace=pod.metadata.namespace)
+    if NodeReason.UNTOLERATED_TAINT in reasons:
+        return FitsNoNode(message, PlacementAdvice.TAINTS)
     if NodeReason.UNSCHEDULABLE in reasons:
         return FitsNoNode(message, PlacementAdvice.CORDONED)
     return FitsNoNode(message, PlacementAdvice.UNKNOWN)

@@ -120,7 +120,7 @@ class PodNetwork:
 
     async def connect(self, pod: PodRecord, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to a port of a pod: at its own address, or on localhost for programs that only listen there. The
-        localhost of the machine is that of a pod only if the pod shares its network: anybody may make a pod that the
+        localhost of the machine is that of a pod only if the pod shares its network: any user may make a pod that the
         node rejects, and would reach every service of the machine. Raises OSError."""
         own = self._plan.namespaces if not pod.pod.spec.host_network else None
         if pod.finished or not pod.address or (own is not None and not pod.netns):
