@@ -120,7 +120,7 @@ def _line(row: AnalysisRow, metric: MetricRow) -> list[str]:
         str(row.step),
         metric.name + mark,
         metric.verdict,
-        measured(metric.canary, unit),
+        measured(metric.canary, unit) if metric.canary_samples else "-",
         measured(metric.stable, unit) if metric.stable_samples else "-",
         samples,
         between,

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from tests.rollouts.analysis.analyses import analysis_spec
 from tests.rollouts.analysis.test_analysis_state import ERRORS, FACTS, TTFT, World, plan, watched
 
+from kohort.inspection.analyses import HEADER, analysis_rows, table_rows
 from kohort.objects.json_types import Json
 from kohort.rollouts.analysis import analysis_rules, metric_units
 from kohort.rollouts.analysis.analysis_messages import limit_between_buckets
 from kohort.rollouts.analysis.analysis_rules import parse_plan
 from kohort.rollouts.analysis.analysis_state import advance
-from kohort.rollouts.analysis.analysis_types import AnalysisSpec
+from kohort.rollouts.analysis.analysis_types import AnalysisRun, AnalysisSpec
 from kohort.rollouts.analysis.metric_judgement import Limit
 from kohort.rollouts.analysis.metric_units import Unit, exact, measured
 
@@ -62,6 +63,15 @@ def test_every_number_of_a_message_has_its_unit() -> None:
     assert "queueDepth: 100 % of readings beyond the limit (at most 2)" in queue.message
     assert [one.unit for one in run.metrics] == ["s", "%", "% of readings"]
     assert ttft.message in run.message
+
+
+def test_a_metric_without_samples_has_no_value() -> None:
+    """An error rate of 0 % reads as if there were requests and none had failed."""
+    run = watched(plan(ERRORS), World(random.Random(6), requests=0), readings=20)
+    (errors,) = run.metrics
+    assert "errorRate: no value (at most 5 %), 0 samples" in errors.message
+    (row,) = analysis_rows([AnalysisRun(status=run)])
+    assert [line[HEADER.index("NEW")] for line in table_rows(row)] == ["-"]
 
 
 def test_a_limit_that_was_removed_while_a_step_is_judged_does_not_stop_the_analysis() -> None:

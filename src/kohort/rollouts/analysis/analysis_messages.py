@@ -44,10 +44,12 @@ def metric(metric: JudgedMetric, state: MetricState) -> str:
     """What is known of a metric: values, limit, interval, samples."""
     name = f"{metric.name} q{metric.quantile:g}" if isinstance(metric.series, HistogramSeries) else metric.name
     compared = any(check.limit.compares for check in state.checks)
-    against = f", stable {value(metric, state.stable_value)}" if compared else ""
     canary, stable = round(state.canary.total), round(state.stable.total)
+    new = value(metric, state.canary_value) if state.canary.total else "no value"
+    old = value(metric, state.stable_value) if state.stable.total else "no value"
+    against = f", stable {old}" if compared else ""
     counts = f"{canary} and {counted(stable, 'sample')}" if compared else counted(canary, "sample")
-    head = f"{name}: {value(metric, state.canary_value)}{against} ({_limits(metric)}), {counts}"
+    head = f"{name}: {new}{against} ({_limits(metric)}), {counts}"
     worst = worst_result(state.results)
     if worst is None:
         return head
