@@ -53,6 +53,19 @@ def test_every_row_of_the_checklist_is_on_the_page() -> None:
     assert [row for row in CHECKLIST if row not in rows_on_page()] == []
 
 
+RULES_OF_GROUPS = {"GR": 16, "R": 11, "B": 6, "D": 4}
+
+
+def test_every_rule_of_whole_groups_has_a_row_with_a_test() -> None:
+    _, _, section = PAGE.partition("## Resizes, restarts and disruptions of whole groups")
+    rows = [line for line in section.partition("\n## ")[0].splitlines() if "test_" in line.rpartition("|")[0]]
+    named = " ".join(row.split("|")[1] for row in rows if " together" not in row)
+    for kind, first, last in re.findall(r"\b([A-Z]+)(\d+) to \1(\d+)\b", named):
+        named += "".join(f" {kind}{number}" for number in range(int(first), int(last) + 1))
+    wanted = [rule for kind, last in RULES_OF_GROUPS.items() for rule in numbered(kind, last)]
+    assert [rule for rule in wanted if not re.search(rf"\b{rule}\b", named)] == []
+
+
 def test_files_that_the_page_names_exist() -> None:
     for place in re.findall(r"`(tests/[\w/.]+)`", PAGE):
         assert Path(ROOT, place).exists(), place
