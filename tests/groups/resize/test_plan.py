@@ -169,11 +169,23 @@ def test_a_deferred_pod_is_waited_for_until_the_deadline() -> None:
     deferred = pod("g-0", ResizeStage.DEFERRED)
     waiting = plan_group_resizes(view(group(0, deferred, phase=Phase.RESIZING)))
     assert waiting.actions == ()
-    assert waiting.look_again_after == 15.0, "to say how long it has been"
+    assert waiting.look_again_after == 5.0, "to say every 15 s how long it has been"
     late = group(0, deferred, record=ResizeRecord(NEW, Phase.RESIZING, NOW - 61))
     (mark,) = plan_group_resizes(view(late)).actions
     assert isinstance(mark, MarkGroup) and mark.record is not None
     assert mark.record.reason is RevertReason.DEADLINE_EXCEEDED
+
+
+@pytest.mark.parametrize(
+    ("waited", "said", "again"), [(0, 0, 15), (40, 30, 5), (299, 285, 1), (330, 300, 30), (4000, 3600, 200)]
+)
+def test_the_longer_a_pod_is_waited_for_the_less_often_that_is_written(waited: int, said: int, again: int) -> None:
+    record = ResizeRecord(NEW, Phase.RESIZING, NOW - waited)
+    late = view(group(0, pod("g-0", ResizeStage.DEFERRED), record=record))
+    found = plan_group_resizes(msgspec.structs.replace(late, deadline_seconds=86_400.0))
+    assert found.waiting is not None
+    assert (found.waiting.reported_seconds, found.look_again_after) == (said, again)
+    assert f"since {said} s, until 86400 s" in resize_message(found, None, 86_400.0)
 
 
 def test_a_group_is_reverted_pod_by_pod() -> None:

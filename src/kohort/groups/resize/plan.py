@@ -117,8 +117,9 @@ Action = CheckGroup | ResizePods | RevertPods | AdoptGroup | MarkGroup
 
 # What is reported
 
-_REPORT_SECONDS: Final = 15.0
-"""How often the status says anew for how long a pod has been waited for."""
+_REPORT_STEPS: Final = ((300.0, 15.0), (3600.0, 60.0), (float("inf"), 600.0))
+"""For waits up to the first figure, the status says how long a pod has been waited for in steps of the second one: each
+is a write, and a deadline may be a day away."""
 NAMED_GROUPS: Final = 5
 """How many groups a message names."""
 State = Literal["", "Preflight", "Resizing", "Adopting", "Reverting", "Stopped"]
@@ -150,6 +151,19 @@ class WaitingPod(msgspec.Struct, frozen=True):
     node_message: str
     seconds: float
     """Since the resize of its group began."""
+
+    @property
+    def reported_seconds(self) -> float:
+        return self.seconds - self.seconds % self._step
+
+    @property
+    def next_report(self) -> float:
+        """Seconds until another figure is reported."""
+        return max(self._step - self.seconds % self._step, 0.1)
+
+    @property
+    def _step(self) -> float:
+        return next(step for longest, step in _REPORT_STEPS if self.seconds < longest)
 
 
 class StoppedGroup(msgspec.Struct, frozen=True):
@@ -539,5 +553,5 @@ def _look_again_after(view: SetView, groups: Sequence[GroupView], waiting: Waiti
     ]
     left = [max(one - view.now, 0.1) for one in ends]
     if waiting is not None:
-        left.append(_REPORT_SECONDS)
+        left.append(waiting.next_report)
     return min(left, default=0.0)

@@ -121,7 +121,7 @@ def resize_message(plan: ResizePlan, failure: PreflightFailure | None, deadline_
         found = f"group {waiting.group}: {waiting.pod} {state}{node}{said}"
         if waiting.progress is ResizeStage.INFEASIBLE:  # its group is reverted at once
             return found
-        return f"{found}; since {waiting.seconds:.0f} s, until {deadline_seconds:.0f} s"
+        return f"{found}; since {waiting.reported_seconds:.0f} s, until {deadline_seconds:.0f} s"
     if failure is not None:
         return f"{failure.pod}: {failure.detail}"
     if plan.to_recreate is not None:
