@@ -6,7 +6,8 @@ from tests.rollouts.observations import progress, rollout
 
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, ObjectMeta
-from kohort.rollouts.history import COMPLETED, History, HistoryStatus, endings, last_writer
+from kohort.rollouts.history import endings, last_writer
+from kohort.rollouts.history_records import COMPLETED, RELEASED_BY, History, HistoryStatus
 from kohort.rollouts.messages import ReleaseOutcome
 from kohort.rollouts.release_state import State
 from kohort.rollouts.rollout_types import Rollout, RolloutStatus
@@ -80,3 +81,22 @@ def managed(manager: str, time: str, *fields: str) -> JsonObject:
 )
 def test_who_wrote_the_template_last(fields: list[JsonObject], writer: str) -> None:
     assert last_writer({"metadata": {"managedFields": fields}}) == writer
+
+
+def test_what_a_record_says_is_read_from_the_object_as_it_is_stored() -> None:
+    document = {
+        "metadata": {"labels": {rollout_labels.ROLLOUT_ID: "r-2"}, "annotations": {RELEASED_BY: "kubectl"}},
+        "spec": {
+            "rollout": {"rolloutID": "r-2", "data": {"outcome": "rolled_back"}},
+            "workload": {"name": "web", "data": {"replicas": 3, "template": {"spec": {}}}},
+        },
+        "status": {"phase": COMPLETED, "canarySteps": [{"canaryStepIndex": 1, "pods": [{"name": "web-1"}]}]},
+    }
+    found = msgspec.convert(document, History)
+    assert (found.release, found.released_by, found.outcome) == ("r-2", "kubectl", ReleaseOutcome.ROLLED_BACK)
+    assert found.template == {"spec": {}}
+
+
+def test_a_record_that_was_just_begun_has_neither_outcome_nor_template() -> None:
+    found = msgspec.convert({"spec": {"rollout": {"rolloutID": "r-2", "name": "web"}, "workload": {}}}, History)
+    assert (found.outcome, found.template) == ("", None)

@@ -22,7 +22,7 @@ from kohort.kube.errors import AlreadyExists, ApiError
 from kohort.kube.events import EventRecorder, reference_to
 from kohort.kube.resources import LEADER_WORKER_SETS, NODES, PODS, SERVICES, STATEFUL_SETS
 from kohort.objects.apps import GroupStatefulSet
-from kohort.objects.core import Pod
+from kohort.objects.core import Node, Pod
 from kohort.rules import group_labels
 
 _NAME_TAKEN: Final = 15.0
@@ -122,11 +122,10 @@ class GroupCompletion:
         )
 
     async def _topology_value(self, node: str, topology: str) -> str:
-        found = await self._client.get(NODES, node)
-        labels = found["metadata"].get("labels") or {}
-        if topology not in labels:
+        found: Node = await self._client.get(NODES, node, type=Node)
+        value = found.metadata.labels.get(topology)
+        if value is None:
             raise LookupError(f"node {node} has no label {topology}, which the set's exclusive topology needs")
-        value: str = labels[topology]
         return value
 
 

@@ -14,13 +14,10 @@ follows from the release: it is never made twice. A version that is released aga
 | Initial: its workload is gone | deleted | superseded |
 """
 
-# ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence, Set
 from itertools import count
-from typing import Final
 
 import msgspec
 
@@ -40,30 +37,14 @@ from kohort.kube.resources import (
 )
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
-from kohort.objects.meta import ObjectMeta
-from kohort.objects.view import View
 from kohort.rollouts.caches import RolloutCache
+from kohort.rollouts.history_records import COMPLETED, RELEASED_BY, History
 from kohort.rollouts.messages import ReleaseOutcome
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.traffic.lookup import find_http_route
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_identity import is_worker
 from kohort.rules.safe_text import safe_text
-
-RELEASED_BY: Final = "kohort.dev/released-by"
-"""On a record: the client that wrote the template that is released."""
-COMPLETED: Final = "completed"
-
-
-class HistoryStatus(View, frozen=True):
-    phase: str = ""
-    canary_steps: tuple[JsonObject, ...] = ()
-
-
-class History(View, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    status: HistoryStatus = HistoryStatus()
-    spec: JsonObject = {}
 
 
 class HistoryController:
@@ -139,7 +120,7 @@ class HistoryController:
         if steps != list(record.status.canary_steps):
             await self._write(record, {"canarySteps": steps})
         judged = self._judged(rollout, record)
-        known = ((record.spec.get("rollout") or {}).get("data") or {}).get("analysis")
+        known = record.spec.rollout.data.get("analysis")
         if judged and judged != known:
             await self._patch(record, {"spec": {"rollout": {"data": {"analysis": judged}}}})
 
@@ -224,7 +205,7 @@ class HistoryController:
         if judged := self._judged(rollout, record):
             about["data"]["analysis"] = judged
         spec: JsonObject = {"rollout": about}
-        if outcome is ReleaseOutcome.SUCCEEDED or not (record.spec.get("workload") or {}).get("data"):
+        if outcome is ReleaseOutcome.SUCCEEDED or not record.spec.workload.data:
             spec["workload"] = await self._workload(rollout)
         for route in refs[:1]:
             spec["service"] = await self._data(rollout, SERVICES, route.service)

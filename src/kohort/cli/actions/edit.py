@@ -24,14 +24,15 @@ from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
 from kohort.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from kohort.kube.merge_patch import locked
-from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUT_HISTORIES, ROLLOUTS, Resource
+from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUTS, Resource
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts.history_records import History, recorded_releases
 from kohort.rollouts.messages import ReleaseOutcome
 from kohort.rollouts.rollout_types import ReleaseProgress, Rollout
 from kohort.rules import group_labels
 from kohort.rules.group_labels import RESTARTS_COUNTED_SINCE
 from kohort.rules.recorded_restarts import counted_since
-from kohort.rules.rollout_labels import PAUSED, READY, ROLLOUT_ID, ROLLOUT_NAME
+from kohort.rules.rollout_labels import PAUSED, READY
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 _ATTEMPTS: Final = 10
@@ -221,26 +222,22 @@ def _conflict_text(found: Snapshot, groups: Sequence[int]) -> str:
     )
 
 
-async def _given_up_record(client: Client, found: Subject) -> JsonObject | None:
+async def _given_up_record(client: Client, found: Subject) -> History | None:
     """The record of the last release, if that was rolled back. The version itself was in another Deployment."""
     if found.rollout is None or found.kind != DEPLOYMENT:
         return None
-    selector = f"{ROLLOUT_NAME}={found.rollout.metadata.name}"
     try:
-        listed = await client.list(ROLLOUT_HISTORIES, found.metadata.namespace, label_selector=selector)
+        records = await recorded_releases(client, found.rollout)
     except (NotFound, Forbidden):
         return None
-    records = sorted(listed.items, key=lambda one: one["metadata"]["creationTimestamp"])
-    data = (records[-1]["spec"].get("rollout") or {}).get("data") or {} if records else {}
-    return records[-1] if data.get("outcome") == ReleaseOutcome.ROLLED_BACK else None
+    return records[-1] if records and records[-1].outcome == ReleaseOutcome.ROLLED_BACK else None
 
 
-async def _release_again(client: Client, name: str, found: Subject, record: JsonObject) -> int:
-    template = ((record["spec"].get("workload") or {}).get("data") or {}).get("template")
-    release = record["metadata"]["labels"].get(ROLLOUT_ID, "")
+async def _release_again(client: Client, name: str, found: Subject, record: History) -> int:
+    template, release = record.template, record.release
     if not template:
         raise Refusal(f"the template of release {release} of {title(found)} is not kept; apply it again")
-    patch = [
+    patch: list[JsonObject] = [
         {"op": "test", "path": "/metadata/generation", "value": found.metadata.generation},
         {"op": "replace", "path": "/spec/template", "value": template},
     ]

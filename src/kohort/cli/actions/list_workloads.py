@@ -17,11 +17,11 @@ from kohort.inspection.workload import PlainWorkload
 from kohort.inspection.workload_views import state_of
 from kohort.kube import clock
 from kohort.kube.client import Client
-from kohort.kube.resources import ROLLOUT_HISTORIES, ROLLOUTS
+from kohort.kube.resources import ROLLOUTS
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.history import COMPLETED, RELEASED_BY
+from kohort.rollouts.history_records import COMPLETED, History, recorded_releases
+from kohort.rollouts.messages import ReleaseOutcome
 from kohort.rollouts.rollout_types import Rollout
-from kohort.rules.rollout_labels import ROLLOUT_ID, ROLLOUT_NAME
 
 
 class Line(msgspec.Struct, frozen=True, rename="camel"):
@@ -127,10 +127,7 @@ async def releases(client: Client, namespace: str, name: str, form: str) -> int:
     rollout = found.rollout
     if rollout is None:
         raise Refusal(f"no Rollout releases {title(found)}; its revisions: kohort history {found.reference}")
-    selector = f"{ROLLOUT_NAME}={rollout.metadata.name}"
-    records = await client.list(ROLLOUT_HISTORIES, namespace, label_selector=selector)
-    ordered = sorted(records.items, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
-    lines = [_record(one, found, rollout) for one in ordered]
+    lines = [_record(one, found, rollout) for one in await recorded_releases(client, rollout)]
     if form not in ("text", "wide"):
         show([document(lines, form)])
         return 0
@@ -153,22 +150,17 @@ async def releases(client: Client, namespace: str, name: str, form: str) -> int:
     return 0
 
 
-def _record(record: JsonObject, subject: Snapshot | PlainWorkload, rollout: Rollout) -> ReleaseRecord:
-    metadata, spec, status = record["metadata"], record.get("spec") or {}, record.get("status") or {}
-    about, workload = spec.get("rollout") or {}, spec.get("workload") or {}
-    steps = status.get("canarySteps") or []
-    identity = metadata.get("labels", {}).get(ROLLOUT_ID, "")
-    progress = rollout.status.progress
-    current = subject.releasing and progress is not None and progress.observed_rollout_id == identity
-    present = current and status.get("phase") != COMPLETED
+def _record(record: History, subject: Snapshot | PlainWorkload, rollout: Rollout) -> ReleaseRecord:
+    steps, progress = record.status.canary_steps, rollout.status.progress
+    current = subject.releasing and progress is not None and progress.observed_rollout_id == record.release
+    present = current and record.status.phase != COMPLETED
     running = "withdrawn" if release.is_withdrawn(rollout) else "under way"
-    outcome = running if present else (about.get("data") or {}).get("outcome") or "superseded"
     return ReleaseRecord(
-        id=identity,
-        outcome=outcome,
-        started=metadata["creationTimestamp"],
-        by=(metadata.get("annotations") or {}).get(RELEASED_BY, ""),
-        images=_images(workload.get("data") or (_spec(subject) if present else {})),
+        id=record.release,
+        outcome=running if present else record.outcome or ReleaseOutcome.SUPERSEDED.value,
+        started=record.metadata.creation_timestamp or "",
+        by=record.released_by,
+        images=_images(record.spec.workload.data or (_spec(subject) if present else {})),
         steps=len(steps),
         pods=sum(len(one.get("pods") or ()) for one in steps),
     )
