@@ -6,11 +6,17 @@ up with all of them. Objects that never appear (another client deleted them at o
 """
 
 import asyncio
-from typing import Final
+from typing import Final, Protocol
 
 from kohort.kube.resources import Key
+from kohort.objects.meta import ObjectMeta
 
 _TIMEOUT_SECONDS: Final = 300.0
+
+
+class Cached(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
 
 
 class Expectations:
@@ -19,20 +25,24 @@ class Expectations:
         self._leave: dict[Key, set[str]] = {}
         self._since: dict[Key, float] = {}
 
-    def created(self, key: Key, uid: str) -> None:
-        self._appear.setdefault(key, set()).add(uid)
-        self._since.setdefault(key, _now())
+    def created(self, key: Key, uid: str, cached: Cached | None) -> None:
+        """`cached` is what the cache shows under the name of the new object: if anything, there is nothing to wait
+        for."""
+        if cached is None:
+            self._appear.setdefault(key, set()).add(uid)
+            self._since.setdefault(key, _now())
 
-    def deleted(self, key: Key, uid: str) -> None:
-        self._leave.setdefault(key, set()).add(uid)
-        self._since.setdefault(key, _now())
+    def deleted(self, key: Key, uid: str, cached: Cached | None) -> None:
+        """`cached` is what the cache shows under the name of the deleted object. It is waited for while that is the
+        object itself, without a mark of deletion."""
+        if cached is not None and cached.metadata.uid == uid and not cached.metadata.deleting:
+            self._leave.setdefault(key, set()).add(uid)
+            self._since.setdefault(key, _now())
 
     def seen(self, key: Key, uid: str, *, leaving: bool) -> None:
         """The cache shows this object: present, or gone or marked for deletion."""
-        if not leaving:
-            self._appear.get(key, set()).discard(uid)
-        else:
-            self._appear.get(key, set()).discard(uid)
+        self._appear.get(key, set()).discard(uid)
+        if leaving:
             self._leave.get(key, set()).discard(uid)
 
     def met(self, key: Key) -> bool:

@@ -166,8 +166,7 @@ class DaemonSets:
                 self.recorder.warning(DAEMON_SETS, daemon_set, "FailedCreate", f"Error creating: {problem}")
             raise
         pod = made["metadata"]
-        if self.pods.get(Key(pod["namespace"], pod["name"])) is None:
-            self.expectations.created(key, pod["uid"])
+        self.expectations.created(key, pod["uid"], self.pods.get(Key(pod["namespace"], pod["name"])))
         self.recorder.normal(DAEMON_SETS, daemon_set, "SuccessfulCreate", f"Created pod: {pod['name']}")
 
     async def _delete(self, key: Key, daemon_set: JsonObject, pod: Pod, action: Delete) -> None:
@@ -176,9 +175,8 @@ class DaemonSets:
             await self.client.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
         except (NotFound, Conflict):
             return
-        current = self.pods.get(Key(pod.metadata.namespace, pod.metadata.name))
-        if current is not None and current.metadata.uid == pod.metadata.uid and not current.metadata.deleting:
-            self.expectations.deleted(key, pod.metadata.uid)
+        cached = self.pods.get(Key(pod.metadata.namespace, pod.metadata.name))
+        self.expectations.deleted(key, pod.metadata.uid, cached)
         self.recorder.normal(DAEMON_SETS, daemon_set, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
 
     def _record_reason(self, daemon_set: JsonObject, pod: Pod, action: Delete) -> None:

@@ -184,8 +184,7 @@ class Jobs:
             self.recorder.warning(JOBS, job, "FailedCreate", f"Error creating: {problem}")
             raise
         pod = made["metadata"]
-        if self.pods.get(Key(pod["namespace"], pod["name"])) is None:
-            self.expectations.created(key, pod["uid"])
+        self.expectations.created(key, pod["uid"], self.pods.get(Key(pod["namespace"], pod["name"])))
         self.recorder.normal(JOBS, job, "SuccessfulCreate", f"Created pod: {pod['name']}")
 
     async def _delete_uncounted(self, job: JsonObject, pod: Pod) -> None:

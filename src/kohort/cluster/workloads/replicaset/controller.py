@@ -150,8 +150,7 @@ class ReplicaSets:
             self.recorder.warning(self.resource, replica_set, "FailedCreate", f"Error creating: {problem}")
             raise
         pod = made["metadata"]
-        if self.pods.get(Key(pod["namespace"], pod["name"])) is None:
-            self.expectations.created(key, pod["uid"])
+        self.expectations.created(key, pod["uid"], self.pods.get(Key(pod["namespace"], pod["name"])))
         self.recorder.normal(self.resource, replica_set, "SuccessfulCreate", f"Created pod: {pod['name']}")
 
     async def _delete(self, key: Key, replica_set: JsonObject, pod: Pod) -> None:
@@ -159,9 +158,8 @@ class ReplicaSets:
             await self.client.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
         except (NotFound, Conflict):
             return
-        current = self.pods.get(Key(pod.metadata.namespace, pod.metadata.name))
-        if current is not None and current.metadata.uid == pod.metadata.uid and not current.metadata.deleting:
-            self.expectations.deleted(key, pod.metadata.uid)
+        cached = self.pods.get(Key(pod.metadata.namespace, pod.metadata.name))
+        self.expectations.deleted(key, pod.metadata.uid, cached)
         self.recorder.normal(self.resource, replica_set, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
 
     async def _write_status(self, replica_set: JsonObject, replicas: list[Replica], failure: ApiError | None) -> None:
