@@ -105,12 +105,8 @@ async def resize_template(
     name, spec = found.name, found.group_set.spec
     policy = ResourceUpdatePolicy(options.policy) if options.policy else resource_update_policy(spec)
     template = found.group_set.template.raw
-    if problem := request_problem(template, request):
-        if isinstance(problem, BoundByPod):
-            raise Refusal(_bound_by_pod(found, problem, msgspec.structs.replace(request, whole_pod=True)))
-        raise Refusal(f"LeaderWorkerSet {name}: {request_words(problem)}")
-    if not policy.in_place and not options.recreate and request.amounts:
-        raise Refusal(_choice(found, request))
+    if refusal := _refusal_of_request(found, request, policy, options):
+        raise Refusal(refusal)
     wanted = resized_template(template, request)
     same = canonical_template(wanted) == canonical_template(template)
     same_strategy = policy is resource_update_policy(spec) and options.deadline in (None, deadline_seconds(spec))
@@ -127,10 +123,8 @@ async def resize_template(
     if options.dry_run:
         show(forecast_lines(foreseen) if options.form == "text" else [document(foreseen, options.form)])
         return 0 if plan.can_finish(foreseen) else NOT_YET
-    if policy is ResourceUpdatePolicy.IN_PLACE_ONLY and _recreates_serving(foreseen) and not options.recreate:
-        raise Refusal(_against_policy(foreseen))
-    if policy.in_place and foreseen.recreated and foreseen.room is not None and not foreseen.room.fits:
-        raise Refusal(_without_room(foreseen, foreseen.room))
+    if refusal := _refusal_of_forecast(foreseen, policy, options):
+        raise Refusal(refusal)
     await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON)
     if request.amounts or same_strategy:
         await forget_stop(client, found)
@@ -140,6 +134,29 @@ async def resize_template(
     if not options.wait:
         return 0 if options.form == "text" else _report(_result(found, found, "started"), options.form, 0)
     return await _follow(client, found, wanted, options)
+
+
+def _refusal_of_request(
+    found: Snapshot, request: AmountRequest, policy: ResourceUpdatePolicy, options: TemplateEditOptions
+) -> str:
+    """Why the template is not edited, whatever the cluster says; empty if it may be."""
+    problem = request_problem(found.group_set.template.raw, request)
+    if isinstance(problem, BoundByPod):
+        return _bound_by_pod(found, problem, msgspec.structs.replace(request, whole_pod=True))
+    if problem is not None:
+        return f"LeaderWorkerSet {found.name}: {request_words(problem)}"
+    if not policy.in_place and not options.recreate and request.amounts:
+        return _choice(found, request)
+    return ""
+
+
+def _refusal_of_forecast(foreseen: Forecast, policy: ResourceUpdatePolicy, options: TemplateEditOptions) -> str:
+    """Why the edit is not made, given what it would do; empty if it may be."""
+    if policy is ResourceUpdatePolicy.IN_PLACE_ONLY and _recreates_serving(foreseen) and not options.recreate:
+        return _against_policy(foreseen)
+    if policy.in_place and foreseen.recreated and foreseen.room is not None and not foreseen.room.fits:
+        return _without_room(foreseen, foreseen.room)
+    return ""
 
 
 def _choice(found: Snapshot, request: AmountRequest) -> str:
