@@ -10,7 +10,7 @@ import msgspec
 
 from kohort.rollouts.analysis.analysis_types import AnalysisRun
 from kohort.rollouts.analysis.metric_units import Unit
-from kohort.rollouts.analysis.run_types import MetricState
+from kohort.rollouts.analysis.run_types import MetricState, RunReason
 
 
 class ChartPoint(msgspec.Struct, frozen=True, rename="camel"):
@@ -68,6 +68,11 @@ class StepAnalysis(msgspec.Struct, frozen=True, rename="camel"):
     readings: int
     overridden_by: str
     metrics: Sequence[MetricChart]
+
+    @property
+    def repeats_metrics(self) -> bool:
+        """The message is made of the messages of metrics, which are shown with their charts."""
+        return self.reason not in ("", RunReason.SOURCE_ERROR)
 
 
 def step_analyses(runs: Sequence[AnalysisRun], release: str) -> list[StepAnalysis]:

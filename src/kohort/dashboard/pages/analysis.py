@@ -47,7 +47,7 @@ def _step(one: StepAnalysis) -> Html:
     words = [f"{one.readings} readings in {duration_text(round(one.elapsed_seconds))}"]
     if one.overridden_by:
         words.append(f"overridden by {one.overridden_by}")
-    if one.message and not any(chart.message and chart.message in one.message for chart in one.metrics):
+    if one.message and not one.repeats_metrics:
         words.append(one.message)
     charts = tag("div", *(_metric(chart) for chart in one.metrics), class_="charts")
     return tag("div", head, tag("p", "; ".join(words), class_="quiet-text"), charts)
