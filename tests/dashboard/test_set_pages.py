@@ -3,21 +3,25 @@
 import re
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 from tests.builders import lws, pod
 from tests.dashboard.scene import STEPS, Scene, Visit, dashboard, model_set, scene, visit
 from tests.dashboard.test_html import PAYLOADS
 
+from kohort.cli.actions import show
+from kohort.cli.actions.output_formats import captured
 from kohort.dashboard.container_amounts import container_amounts
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.client import PatchType
-from kohort.kube.resources import EVENTS, LEADER_WORKER_SETS, NODES, PODS
+from kohort.kube.resources import EVENTS, LEADER_WORKER_SETS, NODES, POD_DISRUPTION_BUDGETS, PODS
 from kohort.objects.core import Pod
-from kohort.objects.json_types import JsonObject
+from kohort.objects.json_types import Json, JsonObject
 from kohort.rules import group_labels
 
 SETS = "/dashboard/sets/default"
+MOMENT = r"\d{4}-\d\d-\d\dT[\d:]+Z"
 
 
 @pytest.fixture
@@ -55,6 +59,31 @@ async def test_a_set_that_fails_is_explained(place: tuple[Scene, Visit]) -> None
     async with user.session.get(f"{user.base}{SETS}/llm/status.svg") as answer:
         assert answer.content_type == "image/svg+xml"
         assert "0/2 progressing" in await answer.text()
+
+
+async def test_the_explanation_is_that_of_the_command(place: tuple[Scene, Visit]) -> None:
+    """Also what it says about other objects of the namespace: budgets, kept failures, domains of other sets."""
+    found, user = place
+    guarded = model_set("guarded", replicas=1, size=1, gpus=1).but("spec.disruptionBudget", {"maxUnavailable": 1})
+    failing = model_set("failing", replicas=1, size=1, gpus=1, exit_code="3")
+    budget = {"maxRestarts": 1, "backoffSeconds": 1}
+    await found.create(guarded, failing.but("spec.leaderWorkerTemplate.restartBudget", budget))
+    await found.ready("guarded")
+    body = {"metadata": {"name": "every-pod"}, "spec": {"maxUnavailable": 1, "selector": {}}}
+    await found.client.create(POD_DISRUPTION_BUDGETS, body, "default")
+    alone = model_set("alone", replicas=5, size=1, gpus=1)
+    await found.create(alone.but("metadata.annotations", {group_labels.EXCLUSIVE: "example.com/rack"}))
+    expected = {"guarded": "every-pod select it", "failing": f"it is held.* at {MOMENT}", "alone": "guarded"}
+    for name, words in expected.items():
+
+        def holds(page: Json, words: str = words) -> bool:
+            return re.search(words, str(page["causes"])) is not None
+
+        page = await user.until(f"{SETS}/{name}", holds)
+        with captured() as lines:
+            await show.explain(found.client, "default", name, "json")
+        first = [re.sub(MOMENT, "", str(one[0])) for one in (page["causes"], msgspec.json.decode("\n".join(lines)))]
+        assert first[0] == first[1]  # The container has ended once more in between.
 
 
 async def test_a_node_that_falls_silent_is_the_cause_on_every_page(place: tuple[Scene, Visit]) -> None:

@@ -21,7 +21,7 @@ from kohort.install.install_kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from kohort.kube.client import Client
 from kohort.kube.credentials import Credentials, Static
 from kohort.kube.http import Request, Response, Stream
-from kohort.kube.resources import DEPLOYMENTS, EVENTS, SERVICE_ACCOUNTS, Resource
+from kohort.kube.resources import DEPLOYMENTS, EVENTS, POD_DISRUPTION_BUDGETS, PODS, SERVICE_ACCOUNTS, Resource
 from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.json_types import JsonObject
 
@@ -106,10 +106,10 @@ NODES_TOO: list[JsonObject] = [{"apiGroups": [""], "resources": ["nodes"], "verb
 
 async def may_see_nodes(client: Client, namespace: str, name: str = "reader") -> None:
     """The service account may list nodes, too."""
-    await client.create(CLUSTER_ROLES, {"metadata": {"name": "node-reader"}, "rules": NODES_TOO})
+    await client.create(CLUSTER_ROLES, {"metadata": {"name": f"node-{name}"}, "rules": NODES_TOO})
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "node-reader"}
-    body = {"metadata": {"name": "node-reader"}, "subjects": [subject], "roleRef": role}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"node-{name}"}
+    body = {"metadata": {"name": f"node-{name}"}, "subjects": [subject], "roleRef": role}
     await client.create(CLUSTER_ROLE_BINDINGS, body)
 
 
@@ -134,6 +134,32 @@ async def test_nodes_show_no_pods_of_other_namespaces(monkeypatch: pytest.Monkey
             assert {group["set"] for one in seen for group in one["groups"]} == {"open-model"}
             assert sum(one["otherPods"] for one in seen) == 0
             assert await leaks(user, place.running, "sim-0") == []
+
+
+async def test_a_drain_says_which_budgets_are_not_known() -> None:
+    """A user who may list pods and nodes, and no PodDisruptionBudgets."""
+    async with place_of() as place:
+        client = place.scene.client
+        await may_see_nodes(client, "east")
+        for namespace in ("east", "west"):
+            for name in (f"{SECRET}-one", f"{SECRET}-two"):
+                body = {"metadata": {"name": name}, "spec": {"maxUnavailable": 1, "selector": {}}}
+                await client.create(POD_DISRUPTION_BUDGETS, body, namespace)
+        budgets = [*READ, {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"]}]
+        token = await reader(place.scene, "east", budgets, name="operator")
+        await may_see_nodes(client, "east", "operator")
+        node = (place.scene.cluster.find(PODS, "open-model-0", "east") or {})["spec"]["nodeName"]
+        page_of_drain = f"/dashboard/nodes/{node}/drain"
+        async with logged_in(place, token) as user:
+            page = await user.until(page_of_drain, lambda page: bool(page["blockedPods"]))
+            assert page["budgetsUnknownIn"] == []
+            assert {one["namespace"] for one in page["blockedPods"]} == {"east"}
+        async with logged_in(place, place.token) as user:
+            page = await user.json(page_of_drain)
+            assert (page["budgetsUnknownIn"], page["blockedPods"]) == (["east"], [])
+            text = await user.text(page_of_drain)
+            assert "PodDisruptionBudgets of namespace east are not known: you may not list them" in text
+            assert SECRET not in text and "the drain ends, as far as you may see" in text
 
 
 async def test_nodes_are_offered_to_those_who_may_list_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,19 @@ from tests.dashboard.scene import GPU, Scene, Visit, dashboard, model_set, scene
 
 from kohort.cli.actions.drain import plan_drain
 from kohort.cli.actions.output_formats import captured
+from kohort.cli.connection import NOT_YET
 from kohort.dashboard.nodes_page import NodesPage, PodRequests, nodes_page
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.inspection.forecast import ForecastStep
 from kohort.inspection.roll_cost import accelerators_of, ready_groups, roll_cost
 from kohort.inspection.snapshot import Snapshot
-from kohort.kube.resources import LEADER_WORKER_SETS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from kohort.kube.resources import (
+    LEADER_WORKER_SETS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+)
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import Json
 from kohort.rules import group_labels
@@ -153,6 +160,30 @@ async def test_a_drain_knows_volumes_that_only_the_node_reaches() -> None:
         text = unescape(await user.text("/dashboard/nodes/sim-0/drain"))
         _, group, *notes = lines
         assert all(one in text for one in (*group.split("; ")[1:], *notes)), lines
+
+
+async def test_a_drain_knows_budgets_of_users() -> None:
+    """As `kohort plan --drain` does, and from when they are made."""
+    page_of_drain = "/dashboard/nodes/sim-0/drain"
+    async with scene(nodes=1) as found, dashboard(found) as made, visit(made) as user:
+        await found.create(model_set("llm", replicas=1, size=1, gpus=1))
+        await found.ready("llm")
+        await found.client.create(PODS, pod("web").labels({"app": "web"}), "default")
+        await found.cluster.until(lambda: bool((found.cluster.find(PODS, "web", "default") or {}).get("spec")))
+        page = await user.until(page_of_drain, lambda page: page["groups"] and page["others"])
+        assert (page["blockedPods"], page["budgetsUnknownIn"]) == ([], [])
+        for name in ("one", "two"):
+            body = {"metadata": {"name": name}, "spec": {"maxUnavailable": 1, "selector": {}}}
+            await found.client.create(POD_DISRUPTION_BUDGETS, body, "default")
+        page = await user.until(page_of_drain, lambda page: len(page["blockedPods"]) == 2)
+        assert page["groups"][0]["turn"] is None
+        with captured() as lines:
+            assert await plan_drain(found.client, "sim-0", "text") == NOT_YET
+        text = unescape(await user.text(page_of_drain))
+        _, group, _, blocked, *notes = lines
+        words = (*group.split("; ")[1:], *blocked.split("; ")[1:], *notes)
+        assert all(one in text for one in words), lines
+        assert "the drain does not end" in text and "default/web never goes: " in text
 
 
 def machine(name: str, **labels: str) -> Node:

@@ -222,6 +222,25 @@ def test_budgets_that_leave_room_sooner_or_later_do_not() -> None:
     assert drained_with(budget("llm", guarded(2).namespaced("default").as_view(SetView))).ends
 
 
+def test_namespaces_whose_budgets_are_not_known_are_named() -> None:
+    pods = [built_pod(f"web-{number}", f"shop-{number}").on("a").ready(True).as_view(Pod) for number in range(2)]
+    found = forecast_drain("a", pods, [], budgets_unknown_in=["shop-0", "elsewhere"])
+    assert found.budgets_unknown_in == ["shop-0"]
+    words = "PodDisruptionBudgets of namespace shop-0 are not known: you may not list them"
+    assert drain_lines(found)[-1] == words
+
+
+def test_a_drain_leaves_daemons_static_pods_and_what_has_finished() -> None:
+    web = built_pod("web", "shop").on("a").ready(True)
+    daemon = web.but("metadata.ownerReferences", [{"kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}])
+    static = web.but("metadata.annotations", {"kubernetes.io/config.mirror": "x"})
+    finished = web.but("status.phase", "Succeeded")
+    pods = [one.as_view(Pod) for one in (daemon, static, finished)]
+    both = [budget("one", None, "shop"), budget("two", None, "shop")]
+    found = forecast_drain("a", pods, [], not_ready_since="2026-01-01T00:00:00Z", budgets=both)
+    assert (found.others, found.blocked_pods, found.ends) == ([], [], True)
+
+
 def test_budgets_of_pods_without_a_group_count() -> None:
     web = built_pod("web", "shop").on("a").ready(True).as_view(Pod)
     found = forecast_drain("a", [web], [], budgets=[budget("one", None, "shop"), budget("two", None, "shop")])

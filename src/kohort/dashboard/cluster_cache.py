@@ -26,6 +26,7 @@ from kohort.groups.caches import BY_SET, GroupObject, GroupService, by_set, owne
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.node_loss import not_ready_since
 from kohort.groups.revisions import Revision
+from kohort.inspection.occupied_domains import domains_of_others
 from kohort.inspection.release import CANARY_SUFFIX
 from kohort.inspection.silent_nodes import concerned_nodes, silent_nodes
 from kohort.inspection.snapshot import Snapshot
@@ -43,6 +44,7 @@ from kohort.kube.resources import (
     LEADER_WORKER_SETS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     ROLLOUTS,
@@ -55,6 +57,7 @@ from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Event, Node, PersistentVolumeClaim, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
+from kohort.objects.policy import PodDisruptionBudget
 from kohort.rollouts.analysis.analysis_types import AnalysisRun
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
@@ -75,6 +78,7 @@ OPTIONAL: Final = (
     ANALYSIS_RUNS,
     DEPLOYMENTS,
     REPLICA_SETS,
+    POD_DISRUPTION_BUDGETS,
 )
 _BY_WORKLOAD: Final = "dashboard-workload"
 _BY_STABLE_SET: Final = "dashboard-stable-set"
@@ -108,6 +112,7 @@ class ClusterCache:
         self.warnings: Informer[Event] | None = None
         self.claims: Informer[PersistentVolumeClaim] | None = None
         self.services: Informer[GroupService] | None = None
+        self.budgets: Informer[PodDisruptionBudget] | None = None
         self.nodes: Informer[Node] | None = None
         self.other_pods: Informer[Pod] | None = None
         self.runs: Informer[AnalysisRun] | None = None
@@ -187,6 +192,9 @@ class ClusterCache:
             self.claims = manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
         if self.services is None and await self._readable(SERVICES):
             self.services = manager.informer(SERVICES, GroupService, label_selector=group_labels.NAME)
+        if self.budgets is None and await self._readable(POD_DISRUPTION_BUDGETS):
+            self.budgets = manager.informer(POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
+            self.budgets.on_change(lambda old, new: self._budget_changed(new or old))
         if self.nodes is None and await self._readable(NODES):
             self.other_pods = manager.informer(PODS, Pod, label_selector=OF_NO_GROUP)
             self.other_pods.on_change(lambda old, new: self._report(NODES_KEY))
@@ -226,6 +234,13 @@ class ClusterCache:
         found = {self._workloads.of_pod(one) for one in others if one.spec.node_name == node.metadata.name}
         for workload in sorted(one for one in found if one is not None):
             self._workload_changed(workload)
+
+    def _budget_changed(self, budget: PodDisruptionBudget | None) -> None:
+        """Drains wait for budgets, and sets that have one are explained with all of their namespace."""
+        self._report(NODES_KEY)
+        for one in self.sets.list(budget.metadata.namespace) if budget is not None else ():
+            if one.disruption_budget is not None:
+                self._report(Key(one.metadata.namespace, one.metadata.name))
 
     def _rollout_changed(self, rollout: Rollout | None) -> None:
         ref = rollout.spec.workload_ref if rollout is not None else None
@@ -303,6 +318,21 @@ class ClusterCache:
             rollout=rollout,
             routes=self._routes(rollout, readable),
             canary=canary,
+        )
+
+    def explained(self, found: Snapshot, readable: Collection[Resource]) -> Snapshot:
+        """With what only its explanation needs, and what costs too much for each row of a fleet: it depends on all of
+        the namespace."""
+        namespace, topology = found.metadata.namespace, found.group_set.exclusive_topology
+        budgets = self.budgets if POD_DISRUPTION_BUDGETS in readable and found.group_set.disruption_budget else None
+        waits = bool(topology) and not all(pod.spec.node_name for pod in found.pods)
+        nodes = self.nodes if waits and NODES in readable else None
+        return replace(
+            found,
+            disruption_budgets=budgets.list(namespace) if budgets is not None else (),
+            domains_of_others=domains_of_others(found.name, topology, self.pods.list(namespace), nodes.list())
+            if nodes is not None
+            else {},
         )
 
     def workload_keys(self) -> list[tuple[str, Key]]:

@@ -23,6 +23,8 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from kohort.dashboard import fleet, set_page
 from kohort.dashboard.access import Caller, ListRights
 from kohort.dashboard.action_page import action_form, preview, read_request, state_of
@@ -53,7 +55,7 @@ from kohort.dashboard.view import BadParameter, NoSuchPage, View
 from kohort.dashboard.what_if_page import MOST_CHARACTERS, WhatIfPage, manifest_of, what_if_page
 from kohort.dashboard.workload_kinds import BY_PATH, GROUP_SETS, KINDS, OTHERS, WorkloadKind
 from kohort.groups.caches import owned_by, sets_of
-from kohort.groups.failure_evidence import KEY, decoded
+from kohort.groups.failure_evidence import KEY, GroupFailure, decoded
 from kohort.groups.failure_recorder import config_map_name
 from kohort.groups.node_loss import not_ready_since
 from kohort.inspection.drain_forecast import forecast_drain
@@ -69,12 +71,14 @@ from kohort.kube.resources import (
     EVENTS,
     LEADER_WORKER_SETS,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     ROLLOUTS,
     Key,
     Resource,
 )
 from kohort.objects.core import ConfigMap, Event, Node, PersistentVolumeClaim, Pod
+from kohort.objects.policy import PodDisruptionBudget
 from kohort.rules.group_identity import parse_index
 
 PAGES_WITHOUT_GROUPS: Final = ("", "/history", "/events", "/logs", "/release", "/actions/{verb}")
@@ -149,7 +153,7 @@ class Views:
             case [""]:
                 return await self._fleet(caller, query)
             case [kind, namespace, name] if kind in BY_PATH:
-                return self._overview(await self.subject(caller, BY_PATH[kind], namespace, name), query)
+                return await self._overview(caller, await self.subject(caller, BY_PATH[kind], namespace, name), query)
             case [kind, namespace, name, "history"] if kind in BY_PATH:
                 return self._history(await self.subject(caller, BY_PATH[kind], namespace, name), query)
             case [kind, namespace, name, "events"] if kind in BY_PATH:
@@ -279,10 +283,16 @@ class Views:
         found = await self.subject(caller, kind, namespace, name)
         return set_page.badge_of(found, clock.now())
 
-    def _overview(self, subject: Snapshot | PlainWorkload, query: Mapping[str, str]) -> View:
+    async def _overview(self, caller: Caller, subject: Snapshot | PlainWorkload, query: Mapping[str, str]) -> View:
         if isinstance(subject, PlainWorkload):
             pods, why = set_page.workload_page(subject, clock.now())
             return View(subject.name, "fleet", pods, workload_sections(pods, why, self._verbs), _about(subject))
+        subject = self._cache.explained(subject, await self._rights.readable(caller, subject.metadata.namespace))
+        if (
+            subject.group_set.template.restart_budget is not None
+            and subject.group_set.status.ready_replicas < subject.replicas
+        ):
+            subject = replace(subject, failures=await self._kept_failures(caller, subject) or ())
         model, causes = set_page.set_page(subject, clock.now(), _number(query, "page") or 1)
         return View(subject.name, "fleet", model, set_sections(model, causes, self._verbs), _about(subject))
 
@@ -322,18 +332,21 @@ class Views:
         return View(f"Resize of {snapshot.name}", "fleet", model, resize_sections(model, self._verbs), _about(snapshot))
 
     async def _failures(self, caller: Caller, snapshot: Snapshot) -> View:
-        """Read with the rights of the caller: logs are kept there."""
-        metadata, allowed = snapshot.metadata, True
+        found = await self._kept_failures(caller, snapshot)
+        model = set_page.failures_page(snapshot, found or [], clock.now(), allowed=found is not None)
+        return View(f"Failures of {snapshot.name}", "fleet", model, failures_sections(model), _about(snapshot))
+
+    async def _kept_failures(self, caller: Caller, snapshot: Snapshot) -> list[GroupFailure] | None:
+        """Read with the rights of the caller, because logs are kept there; None if the caller may not."""
+        metadata = snapshot.metadata
         try:
             kept = await caller.client.find(
                 CONFIG_MAPS, config_map_name(metadata.name), metadata.namespace, type=ConfigMap
             )
         except Forbidden:
-            kept, allowed = None, False
+            return None
         ours = kept is not None and owned_by(kept.metadata, snapshot.group_set)
-        found = decoded(kept.data.get(KEY, "")) if kept is not None and ours else []
-        model = set_page.failures_page(snapshot, found, clock.now(), allowed=allowed)
-        return View(f"Failures of {snapshot.name}", "fleet", model, failures_sections(model), _about(snapshot))
+        return decoded(kept.data.get(KEY, "")) if kept is not None and ours else []
 
     # Nodes
 
@@ -371,14 +384,23 @@ class Views:
         if drained is None:
             raise NoSuchPage(f"there is no node {node}")
         pods, everything = await self._readable_pods(caller)
-        here = [one for one in pods if one.spec.node_name == node and not one.finished]
+        here = [one for one in pods if one.spec.node_name == node]
         keys = sorted({key for pod in here for key in sets_of(pod)})
         readable = await self._readable(caller, {key.namespace for key in keys})
         found = [self._find(GROUP_SETS, key, readable[key.namespace]) for key in keys]
         sets = [one for one in found if isinstance(one, Snapshot)]
         bound = await claims_bound_to_node(caller.client, node, nodes, _claims_of(here, sets))
-        model = forecast_drain(node, here, sets, bound, not_ready_since(drained))
+        budgets, unknown = await self._budgets(caller, {one.metadata.namespace for one in here})
+        model = forecast_drain(node, here, sets, bound, not_ready_since(drained), budgets, unknown)
         return View(f"Drain of {node}", "nodes", model, drain_sections(model, partial=not everything))
+
+    async def _budgets(self, caller: Caller, namespaces: set[str]) -> tuple[list[PodDisruptionBudget], set[str]]:
+        """And the namespaces where the caller, or the dashboard, may not list them."""
+        cached = self._cache.budgets
+        if cached is None:
+            return [], namespaces
+        seen = await self._rights.namespaces(caller, namespaces, POD_DISRUPTION_BUDGETS)
+        return [one for namespace in sorted(seen) for one in cached.list(namespace)], namespaces - seen
 
     # What is asked of the cluster
 

@@ -12,7 +12,7 @@
 | with a volume that only this node reaches | in their turn, and stay away: later groups have one place less |
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -21,7 +21,12 @@ from msgspec.structs import replace
 from kohort.groups.disruption_budget import AwayReason, groups_away
 from kohort.groups.restart_decision import restart_policy
 from kohort.inspection.advice import Verb
-from kohort.inspection.eviction_obstacles import EvictionObstacle, eviction_obstacles, obstacle_words
+from kohort.inspection.eviction_obstacles import (
+    EvictionObstacle,
+    eviction_obstacles,
+    is_taken_by_drain,
+    obstacle_words,
+)
 from kohort.inspection.node_bound_claims import ClaimKey, claims_of_pods
 from kohort.inspection.release_subject import command
 from kohort.inspection.snapshot import Snapshot, group_of
@@ -56,7 +61,7 @@ class DrainForecast(msgspec.Struct, frozen=True, rename="camel"):
     node: str
     groups: Sequence[DrainedGroup]
     others: Sequence[str]
-    """Pods on the node that belong to no group."""
+    """Pods on the node that belong to no group, and that the drain takes."""
     held_groups: Sequence[str] = ()
     """Commands that end what keeps groups from going: restarts of held groups."""
     not_ready_since: str = ""
@@ -65,8 +70,8 @@ class DrainForecast(msgspec.Struct, frozen=True, rename="camel"):
     """The user may not list volumes, so which of them only this node reaches is not known."""
     blocked_pods: Sequence[EvictionObstacle] = ()
     """Pods on the node that PodDisruptionBudgets of users keep from being evicted."""
-    budgets_unknown: bool = False
-    """The user may not list PodDisruptionBudgets."""
+    budgets_unknown_in: Sequence[str] = ()
+    """Namespaces of pods on the node whose PodDisruptionBudgets the user may not list."""
 
     @property
     def ends(self) -> bool:
@@ -80,11 +85,13 @@ def forecast_drain(
     sets: Sequence[Snapshot],
     bound: frozenset[ClaimKey] | None = frozenset(),
     not_ready_since: str = "",
-    budgets: Sequence[PodDisruptionBudget] | None = (),
+    budgets: Sequence[PodDisruptionBudget] = (),
+    budgets_unknown_in: Collection[str] = (),
 ) -> DrainForecast:
     """`pods` are all pods on the node, `sets` those that some of them belong to, `bound` the claims whose volumes only
     this node reaches (None if volumes may not be listed), `not_ready_since` since when the node does not report,
-    `budgets` all PodDisruptionBudgets of these pods' namespaces (None if they may not be listed)."""
+    `budgets` all PodDisruptionBudgets of these pods' namespaces but those where the user may not list them."""
+    pods = [one for one in pods if is_taken_by_drain(one)]
     known = {(one.metadata.namespace, one.name) for one in sets}
     others = [
         f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -92,7 +99,7 @@ def forecast_drain(
         if (pod.metadata.namespace, pod.metadata.labels.get(group_labels.NAME, "")) not in known
     ]
     groups = [group for one in sets for group in _groups_of_set(one, node, bound or frozenset())]
-    blocked = eviction_obstacles(pods, budgets or (), sets)
+    blocked = eviction_obstacles(pods, budgets, sets)
     by_pod = {(one.namespace, one.pod): one for one in blocked}
     for number, group in enumerate(groups):
         obstacles = [by_pod[key] for name in group.pods if (key := (group.namespace, name)) in by_pod]
@@ -108,7 +115,8 @@ def forecast_drain(
     waiting = {(one.namespace, one.set) for one in groups if one.turn is None}
     held = [text for one in sets if (one.metadata.namespace, one.name) in waiting for text in _restarts_of_held(one)]
     ordered = sorted(groups, key=lambda one: (one.turn is None, one.turn or 0, one.namespace, one.set, one.group))
-    return DrainForecast(node, ordered, sorted(others), held, not_ready_since, bound is None, blocked, budgets is None)
+    unknown = sorted({one.metadata.namespace for one in pods}.intersection(budgets_unknown_in))
+    return DrainForecast(node, ordered, sorted(others), held, not_ready_since, bound is None, blocked, unknown)
 
 
 def _gives_up_pods(snapshot: Snapshot) -> bool:
@@ -212,12 +220,14 @@ def drain_lines(forecast: DrainForecast) -> list[str]:
         lines.append("; ".join([text, *conditions_of(one)]))
     if forecast.others:
         lines.append(f"  other pods: {', '.join(forecast.others)}")
-    lines += [
-        f"  never: {one.namespace}/{one.pod}; {obstacle_words(one)}"
-        for one in forecast.blocked_pods
-        if f"{one.namespace}/{one.pod}" in forecast.others
-    ]
+    lines += [f"  never: {name}; {words}" for name, words in blocked_others(forecast).items()]
     return lines + drain_notes(forecast)
+
+
+def blocked_others(forecast: DrainForecast) -> Mapping[str, str]:
+    """Pods without a group that the drain cannot evict, and why."""
+    found = {f"{one.namespace}/{one.pod}": obstacle_words(one) for one in forecast.blocked_pods}
+    return {name: words for name, words in found.items() if name in forecast.others}
 
 
 def conditions_of(group: DrainedGroup) -> list[str]:
@@ -241,8 +251,9 @@ def drain_notes(forecast: DrainForecast) -> list[str]:
         )
     if forecast.volumes_unknown:
         lines.append("volumes that only this node reaches are not known: you may not list PersistentVolumes")
-    if forecast.budgets_unknown:
-        lines.append("PodDisruptionBudgets are not known: you may not list them")
+    if unknown := forecast.budgets_unknown_in:
+        where = f"{agreeing(len(unknown), 'namespace', 'namespaces')} {', '.join(unknown)}"
+        lines.append(f"PodDisruptionBudgets of {where} are not known: you may not list them")
     if not forecast.ends:
         lines.append(_what_ends_it(forecast))
     return lines

@@ -18,6 +18,7 @@ from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Pod
 from kohort.objects.meta import compiled
 from kohort.objects.policy import PodDisruptionBudget
+from kohort.objects.well_known_names import MIRROR_POD
 
 
 class EvictionObstacle(msgspec.Struct, frozen=True, rename="camel"):
@@ -40,9 +41,7 @@ def eviction_obstacles(
     known = [one.group_set for one in sets]
     found = []
     for pod in pods:
-        namespace, owner = pod.metadata.namespace, pod.metadata.controller
-        ignored = pod.metadata.deleting or pod.status.phase != "Running"
-        if ignored or (owner is not None and owner.kind == "DaemonSet"):
+        if pod.metadata.deleting or pod.status.phase != "Running" or not is_taken_by_drain(pod):
             continue
         own, others = "", []
         for one in selecting(pod, budgets):
@@ -52,8 +51,15 @@ def eviction_obstacles(
                 others.append(one)
         names = tuple(one.metadata.name for one in others)
         if others and (len(others) + bool(own) > 1 or _never_allows(others[0])):
-            found.append(EvictionObstacle(namespace, pod.metadata.name, names, own))
+            found.append(EvictionObstacle(pod.metadata.namespace, pod.metadata.name, names, own))
     return found
+
+
+def is_taken_by_drain(pod: Pod) -> bool:
+    """`kubectl drain --ignore-daemonsets` leaves pods of DaemonSets, and static pods; finished pods are in no way."""
+    owner = pod.metadata.controller
+    static = MIRROR_POD in pod.metadata.annotations
+    return not pod.finished and not static and (owner is None or owner.kind != "DaemonSet")
 
 
 def selecting(pod: Pod, budgets: Iterable[PodDisruptionBudget]) -> list[PodDisruptionBudget]:

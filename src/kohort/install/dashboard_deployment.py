@@ -70,6 +70,7 @@ def namespaced_rules() -> list[JsonObject]:
         rule([rollout_labels.GROUP], ["rollouts"], _READ),
         rule(["kohort.dev"], ["analysisruns"], _READ),
         rule(["networking.k8s.io"], ["ingresses"], _READ),
+        rule(["policy"], ["poddisruptionbudgets"], _READ),
         rule(["gateway.networking.k8s.io"], ["httproutes"], _READ),
         rule([""], ["events"], ["create", "list", "patch", "watch"]),
     ]

@@ -1,6 +1,6 @@
 """`plan --drain`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.output_formats import document, show
@@ -44,16 +44,19 @@ async def plan_drain(client: Client, node: str, form: str) -> int:
     ]
     bound = await claims_bound_to_node(client, node, nodes, claims)
     silent = next((not_ready_since(one) for one in nodes if one.metadata.name == node), "")
-    budgets = await _budgets(client, sorted({pod.metadata.namespace for pod in pods}))
-    forecast = forecast_drain(node, pods, sets, bound, silent, budgets)
+    budgets, unknown = await _budgets(client, {pod.metadata.namespace for pod in pods})
+    forecast = forecast_drain(node, pods, sets, bound, silent, budgets, unknown)
     show([document(forecast, form)] if form != "text" else drain_lines(forecast))
     return 0 if forecast.ends else NOT_YET
 
 
-async def _budgets(client: Client, namespaces: Sequence[str]) -> list[PodDisruptionBudget] | None:
-    """None if the user may not list them."""
-    try:
-        pages = [await client.list(POD_DISRUPTION_BUDGETS, one, type=PodDisruptionBudget) for one in namespaces]
-    except Forbidden:
-        return None
-    return [budget for page in pages for budget in page.items]
+async def _budgets(client: Client, namespaces: Collection[str]) -> tuple[list[PodDisruptionBudget], list[str]]:
+    """And the namespaces where the user may not list them."""
+    found: list[PodDisruptionBudget] = []
+    unknown = []
+    for one in sorted(namespaces):
+        try:
+            found += (await client.list(POD_DISRUPTION_BUDGETS, one, type=PodDisruptionBudget)).items
+        except Forbidden:
+            unknown.append(one)
+    return found, unknown

@@ -3,6 +3,7 @@
 from kohort.dashboard.html import Child, path, tag
 from kohort.dashboard.pages.elements import (
     BAD,
+    BUSY,
     NOTHING,
     OK,
     code,
@@ -13,7 +14,7 @@ from kohort.dashboard.pages.elements import (
     table,
 )
 from kohort.dashboard.view import Section
-from kohort.inspection.drain_forecast import DrainedGroup, DrainForecast, conditions_of, drain_notes
+from kohort.inspection.drain_forecast import DrainedGroup, DrainForecast, blocked_others, conditions_of, drain_notes
 from kohort.objects.counted_nouns import counted
 
 _COLUMNS = ("When", "Group", "Pods on the node", "Recreated with them", "Remarks")
@@ -30,14 +31,21 @@ def drain_sections(forecast: DrainForecast, *, partial: bool) -> tuple[Section, 
         tag("p", f"It would take {words}. Nothing is changed.", class_="quiet-text"),
         id="drain-head",
     )
-    state = pill("the drain ends", OK) if forecast.ends else pill("the drain does not end", BAD)
+    state = pill("the drain ends", OK)
+    if not forecast.ends:
+        state = pill("the drain does not end", BAD)
+    elif partial or forecast.budgets_unknown_in:
+        state = pill("the drain ends, as far as you may see", BUSY)
     body: Child = tag("p", "No group has pods on this node.", class_="empty")
     if forecast.groups:
         body = table("Groups, in their turn", _COLUMNS, [_cells(one) for one in forecast.groups])
     others = None
     if forecast.others:
         others = tag("p", "Other pods: ", ", ".join(forecast.others), class_="quiet-text after")
-    notes = [tag("p", one, class_="after") for one in drain_notes(forecast)]
+    notes = [
+        tag("p", f"{name} never goes: {words}", class_="after") for name, words in blocked_others(forecast).items()
+    ]
+    notes += [tag("p", one, class_="after") for one in drain_notes(forecast)]
     if partial:
         notes.append(tag("p", "Only pods that you may see are counted.", class_="quiet-text after"))
     command = tag("p", command_line(f"kohort plan --drain {forecast.node}"), class_="after")
