@@ -26,6 +26,7 @@ PICTURES: Final = ROOT / "docs" / "assets" / "dashboard"
 """Pictures of the documentation; written when KOHORT_SCREENSHOTS is set."""
 SHOTS: Final = os.environ.get("KOHORT_ALL_SCREENSHOTS", "")
 """A folder for pictures of every view, to be looked at."""
+_ANSWERED: Final = "Failed to load resource: the server responded with a status of"
 WIDE, PHONE = (1200, 760), (390, 800)
 
 
@@ -39,13 +40,18 @@ class Window:
         self.base = f"http://127.0.0.1:{running.port}"
         self.problems: list[str] = []
         """Console errors, exceptions of scripts, answers that are errors, requests to other hosts."""
-        page.on("console", lambda one: self._report("console", one.text) if one.type in ("error", "warning") else None)
+        page.on("console", lambda one: self._said(one.type, one.text))
         page.on("pageerror", lambda one: self._report("exception", str(one)))
         page.on("request", self._requested)
         page.on("response", self._answered)
 
     def _report(self, kind: str, text: str) -> None:
         self.problems.append(f"{kind}: {text}")
+
+    def _said(self, kind: str, text: str) -> None:
+        """Answers that are errors are reported as such, and the console names them at any later time."""
+        if kind in ("error", "warning") and not text.startswith(_ANSWERED):
+            self._report("console", text)
 
     def _requested(self, request: Json) -> None:
         if not request.url.startswith((f"{self.base}/", "data:")):
@@ -56,10 +62,9 @@ class Window:
             self._report("answer", f"{response.status} {response.url}")
 
     def take_answers(self) -> list[str]:
-        """Answers that are errors, and are meant to be: they are no problem any more, nor is what the console says."""
+        """Answers that are errors, and are meant to be: they are no problem any more."""
         found = [one for one in self.problems if one.startswith("answer: ")]
-        said = [one for one in self.problems if "Failed to load resource" in one]
-        self.problems = [one for one in self.problems if one not in found and one not in said]
+        self.problems = [one for one in self.problems if one not in found]
         return [one.removeprefix("answer: ").replace(self.base, "") for one in found]
 
     async def look(self, *, dark: bool, size: tuple[int, int]) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import msgspec
 from aiohttp import ClientSession, CookieJar
@@ -14,6 +15,7 @@ from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard.running import RunningDashboard, running
 from kohort.dashboard.server import DashboardSettings
 from kohort.kube.client import Client
+from kohort.kube.errors import InternalError
 from kohort.kube.resources import (
     ANALYSIS_RUNS,
     INGRESSES,
@@ -119,6 +121,16 @@ def ingress_of(name: str, namespace: str) -> JsonObject:
     }
 
 
+async def patiently(attempt: Callable[[], Awaitable[object]]) -> None:
+    """The API server and the webhooks that it calls share one process and real time: on a busy machine, the 5 seconds
+    of a call pass. A user tries again."""
+    async with asyncio.timeout(120):
+        while True:
+            with suppress(InternalError):
+                await attempt()
+                return
+
+
 class Scene:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -131,7 +143,7 @@ class Scene:
 
     async def create(self, *sets: JsonObject) -> None:
         for one in sets:
-            await self.client.create(LEADER_WORKER_SETS, one)
+            await patiently(partial(self.client.create, LEADER_WORKER_SETS, one))
 
     async def ready(self, name: str, namespace: str = "default") -> None:
         await self.until_set(name, namespace, lambda found: _is_available(found))
@@ -157,7 +169,8 @@ class Scene:
     async def change_image(self, name: str, namespace: str, image: str) -> None:
         from kohort.kube.client import PatchType
 
-        await self.client.patch(LEADER_WORKER_SETS, name, namespace, image_change(image), PatchType.JSON)
+        change = image_change(image)
+        await patiently(partial(self.client.patch, LEADER_WORKER_SETS, name, namespace, change, PatchType.JSON))
 
     async def released(self, name: str, namespace: str, steps: list[JsonObject] = STEPS) -> None:
         """A set behind a Service and an Ingress, and its Rollout."""
@@ -165,7 +178,7 @@ class Scene:
         front = service(f"{name}-leader").namespaced(namespace).but("spec.selector", leaders)
         await self.client.create(SERVICES, front.but("spec.ports", [{"port": 80, "targetPort": 8080}]))
         await self.client.create(INGRESSES, ingress_of(name, namespace))
-        await self.client.create(ROLLOUTS, rollout_of(name, namespace, steps))
+        await patiently(partial(self.client.create, ROLLOUTS, rollout_of(name, namespace, steps)))
 
     async def released_workload(
         self, of: Resource, name: str, namespace: str = "default", *, image: str = "web:1", extra: bool = True
@@ -176,8 +189,9 @@ class Scene:
         await self.client.create(INGRESSES, ingress_of(name, namespace))
         made = (stateful_set if of == STATEFUL_SETS else deployment)(name, namespace).replicas(4)
         made = made.labels(app=name).but("spec.template.spec.containers.0.image", image)
-        await self.client.create(of, made)
-        await self.client.create(ROLLOUTS, rollout_of(name, namespace, STEPS, of, extra=extra))
+        await patiently(partial(self.client.create, of, made))
+        rollout = rollout_of(name, namespace, STEPS, of, extra=extra)
+        await patiently(partial(self.client.create, ROLLOUTS, rollout))
 
         def ready() -> bool:
             found = self.cluster.find(of, name, namespace) or {}
@@ -188,7 +202,7 @@ class Scene:
     async def release_image(self, of: Resource, name: str, image: str, namespace: str = "default") -> None:
         """Until the release waits at its first step."""
         body = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}}
-        await self.client.patch(of, name, namespace, body)
+        await patiently(partial(self.client.patch, of, name, namespace, body))
         await self.until_step(name, namespace, 1, "StepPaused")
 
     def phase_of(self, name: str, namespace: str) -> str:

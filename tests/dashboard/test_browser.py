@@ -162,6 +162,7 @@ async def test_errors_and_logins_are_accessible_and_fit() -> None:
                 await browser.page.wait_for_selector("text=would be rolled" if name == "planned" else "#refused")
                 await check_looks(browser, f"what-if-{name}")
             await browser.page.click("button:has-text('Log out')")
+            await browser.page.wait_for_selector("h1:has-text('Log in')")
             assert browser.take_answers() == ["401 /dashboard/login"]
             await check_looks(browser, "logged-out")
         client = found.cluster.client
