@@ -232,6 +232,22 @@ async def test_what_does_not_exist_is_said(place: tuple[Scene, Visit], path: str
     assert "Not found" in await user.text(path, status=404)
 
 
+async def test_a_group_that_is_resized_is_compared_with_its_new_template(place: tuple[Scene, Visit]) -> None:
+    found, user = place
+    llm = model_set("llm", replicas=2, size=1, gpus=1, resize_latency="1h")
+    await found.create(llm.but("spec.rolloutStrategy.resourceUpdatePolicy", "InPlaceOnly"))
+    await found.ready("llm")
+    amounts = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/resources"
+    change = [{"op": "replace", "path": f"{amounts}/{one}/cpu", "value": "3"} for one in ("requests", "limits")]
+    await found.client.patch(LEADER_WORKER_SETS, "llm", "default", change, PatchType.JSON)
+
+    def cpu(page: Json) -> list[tuple[str, str, str]]:
+        lines = [one for line in page["resources"] for one in line["amounts"] if one["side"] == "request"]
+        return sorted((one["template"], one["desired"], one["actual"]) for one in lines if one["resource"] == "cpu")
+
+    await user.until(f"{SETS}/llm", lambda page: cpu(page) == [("2", "2", "2"), ("3", "3", "2")])
+
+
 def amounts_of(**status: JsonObject) -> list[list[str]]:
     """Drift of the cpu request of a pod that asks for 2."""
     template = {"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": "2000m"}}}]}}

@@ -21,6 +21,7 @@ from tests.inspection.scenes import (
 from kohort.groups.leaderworkerset import SubGroupPolicy
 from kohort.groups.subgroups import subgroup_of
 from kohort.inspection import history, progress, roll_pause, tree
+from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Pod
 from kohort.objects.meta import ObjectMeta
@@ -143,6 +144,15 @@ def test_progress_of_a_roll() -> None:
     assert (found.ready, found.updated, found.updated_ready, found.done) == (2, 1, 1, False)
     assert found.waiting_for == "group 0: not yet at the new revision"
     assert progress.line(found).startswith("default/llm  [############............]  1/2 groups ")
+
+
+def test_groups_that_wait_for_a_resize_are_not_said_to_be_rolled() -> None:
+    found = rolling()
+    status = replace(found.group_set.status, resize={"phase": "Resizing"})
+    resizing = replace(found, group_set=replace(found.group_set, status=status))
+    (cause,) = [one for one in causes(resizing) if one.objects == ("group 0",)]
+    assert cause.found == "does not have the new resources yet"
+    assert cause.action.text == "wait: groups are resized in place step by step"
 
 
 def test_a_set_at_rest_is_done() -> None:

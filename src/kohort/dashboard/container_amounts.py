@@ -5,7 +5,7 @@ are accelerators and other resources as well, and pods that have the same share 
 
 | column | from |
 |---|---|
-| template | the revision that the pod carries |
+| template | the revision of the pod's group, or the one that the group is being resized to |
 | desired | the pod's spec: differs from the template after a resize in place by hand |
 | allocated | the pod's status, as the node has accepted it: differs while a resize waits |
 | actual | the pod's status, as the runtime has applied it: differs while a resize is carried out |
@@ -19,13 +19,12 @@ from typing import Final
 import msgspec
 
 from kohort.groups.leaderworkerset import LeaderWorkerTemplate
-from kohort.inspection.pod_resources import drift_of_group
-from kohort.inspection.snapshot import Snapshot, worker_of
+from kohort.inspection.pod_resources import drift_of_group, revision_of_group
+from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import ContainerStatus, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Container, ResourceRequirements
 from kohort.objects.quantity import Quantity
-from kohort.rules import group_labels
 
 DRIFT_WORDS: Final = {
     "desired": "not as the template says",
@@ -69,7 +68,7 @@ def container_amounts(snapshot: Snapshot) -> list[ContainerAmounts]:
         if pod.metadata.deleting:
             continue
         works = worker_of(pod) > 0
-        template = templates.get(pod.metadata.labels.get(group_labels.REVISION, ""), snapshot.group_set.template)
+        template = templates.get(revision_of_group(snapshot, group_of(pod) or 0), snapshot.group_set.template)
         foreign = drift.get(pod.metadata.name, ())
         for container, amounts in _of_pod(pod, template.worker if works else template.leader, foreign):
             found.setdefault((container, amounts), ([], []))[works].append(pod.metadata.name)

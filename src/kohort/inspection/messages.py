@@ -375,8 +375,8 @@ def _problem_of_set(problem: Problem) -> str:
             return f"has {counted_of(count, size, 'pod')}" + (
                 ": its leader is not ready yet" if leader_not_ready else ""
             )
-        case NotUpdatedYet():
-            return "not yet at the new revision"
+        case NotUpdatedYet(resizing):
+            return "does not have the new resources yet" if resizing else "not yet at the new revision"
         case ReplicasMissing(missing, wanted):
             return (
                 f"{counted_of(missing, wanted, 'pod')} {agreeing(missing, 'does', 'do')} not exist yet"
@@ -580,8 +580,8 @@ def _set_advice(problem: Problem) -> str:
             return "wait; if it stays so, see that the StatefulSet controller runs"
         case PodsMissing():
             return "wait; workers are made after their leader"
-        case NotUpdatedYet():
-            return "wait: groups are rolled step by step"
+        case NotUpdatedYet(resizing):
+            return f"wait: groups are {'resized in place' if resizing else 'rolled'} step by step"
         case ReplicasMissing(workload=workload):
             return f"wait; if it stays so: kubectl describe {workload}"
     return ""

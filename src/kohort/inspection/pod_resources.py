@@ -117,15 +117,24 @@ def drift_of_group(snapshot: Snapshot, index: int) -> dict[str, tuple[str, ...]]
     return found
 
 
+def revision_of_group(snapshot: Snapshot, index: int) -> str:
+    """The key of the revision whose amounts the group is to have: that it is being resized to, or carries."""
+    leader = snapshot.leaders.get(index)
+    if leader is None:
+        return ""
+    record = read_record(leader.metadata.annotations)
+    if record is not None and record.under_way:
+        return record.revision
+    return leader.metadata.labels.get(group_labels.REVISION, "")
+
+
 def _changes(snapshot: Snapshot, index: int) -> dict[Role, AmountChange]:
     """From the amounts that the group is made with to those that it is being resized to."""
     leader = snapshot.leaders.get(index)
     if leader is None:
         return {}
-    carried, record = leader.metadata.labels.get(group_labels.REVISION, ""), read_record(leader.metadata.annotations)
-    under_way = record is not None and record.under_way
-    before = _stated(snapshot, carried)
-    after = _stated(snapshot, record.revision) if under_way and record is not None else before
+    before = _stated(snapshot, leader.metadata.labels.get(group_labels.REVISION, ""))
+    after = _stated(snapshot, revision_of_group(snapshot, index))
     if before is None or after is None:
         return {}
     return {role: AmountChange(dict(before[role]), dict(after[role])) for role in before}

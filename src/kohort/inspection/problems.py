@@ -259,7 +259,8 @@ class PodsMissing(Problem, frozen=True):
 
 
 class NotUpdatedYet(Problem, frozen=True):
-    pass
+    resizing: bool
+    """Groups get the new revision in place."""
 
 
 # Deployments and StatefulSets

@@ -215,4 +215,4 @@ def _missing(snapshot: Snapshot) -> Iterator[Cause]:
     if all(state.ready for state in snapshot.states.values()):
         old = [f"group {index}" for index, state in sorted(snapshot.states.items()) if not state.updated]
         if old and group_set.partition == 0:
-            yield cause_of(CauseKind.WAITING, NotUpdatedYet(), *old)
+            yield cause_of(CauseKind.WAITING, NotUpdatedYet(group_set.status.resize is not None), *old)
