@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from tests.dashboard.browser import PHONE, SHOTS, WIDE, Window, needs_browser, window
-from tests.dashboard.scene import STEPS, Scene, dashboard, model_set, scene
+from tests.dashboard.scene import STEPS, Scene, dashboard, model_set, patiently, scene
 from tests.dashboard.test_html import PAYLOADS
 from tests.machine_load import within
 
@@ -14,8 +15,18 @@ from kohort.cli.actions.dashboard_commands import CliCommands
 from kohort.dashboard.running import RunningDashboard
 from kohort.dashboard.running import running as running_dashboard
 from kohort.dashboard.server import DashboardSettings
-from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS
+from kohort.groups.failure_recorder import config_map_name
+from kohort.kube.client import PatchType
+from kohort.kube.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    LEADER_WORKER_SETS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+)
 from kohort.kube.transport import Connection
+from kohort.rules import group_labels
 
 pytestmark = [pytest.mark.browser, needs_browser()]
 
@@ -44,7 +55,11 @@ VIEWS = {
     "fleet-failing": "/dashboard/?state=Failing&sort=state",
     "history-compared": f"{MIXTRAL}/history?from=1&to=2",
     "logs-of-group": f"{MIXTRAL}/logs?group=0&container=server",
+    "held": "/dashboard/sets/training/evaluation",
     "failures-kept": "/dashboard/sets/training/evaluation/failures",
+    "resizing": "/dashboard/sets/inference/resizing",
+    "resize-under-way": "/dashboard/sets/inference/resizing/resize",
+    "drain-blocked": "/dashboard/nodes/{node of reranker}/drain",
     "fleet-of-namespace": "/dashboard/?namespace=training&label=app%3Dfinetune",
     "pause": f"{MIXTRAL}/actions/pause",
     "restart": "/dashboard/sets/inference/llama-70b/actions/restart?group=0",
@@ -90,9 +105,14 @@ async def fill(of: Scene) -> None:
         model_set("whisper", "inference", waiting="ImagePullBackOff"),
         model_set("reranker", "inference", gpus=1),
         model_set("finetune", "training", replicas=2, size=4, gpus=16),
-        model_set("evaluation", "training", replicas=1, gpus=1, exit_code="1"),
+        model_set("evaluation", "training", replicas=1, gpus=1, exit_code="1").but(
+            "spec.leaderWorkerTemplate.restartBudget", {"maxRestarts": 1, "backoffSeconds": 1}
+        ),
+        model_set("resizing", "inference", replicas=3, gpus=1, resize_latency="1h").but(
+            "spec.rolloutStrategy.resourceUpdatePolicy", "InPlaceOnly"
+        ),
     )
-    for name in ("llama-70b", "embedder", "mixtral", "reranker"):
+    for name in ("llama-70b", "embedder", "mixtral", "reranker", "resizing"):
         await of.ready(name, "inference")
     await of.released("mixtral", "inference", STEPS)
     await of.cluster.until(lambda: of.phase_of("mixtral", "inference") == "Healthy")
@@ -100,8 +120,32 @@ async def fill(of: Scene) -> None:
     await of.until_step("mixtral", "inference", 1, "StepPaused")
     await of.released_workload(DEPLOYMENTS, "gateway", "inference", image="registry.example.com/gateway:2.0.1")
     await of.release_image(DEPLOYMENTS, "gateway", "registry.example.com/gateway:2.1.0", "inference")
+    await resize(of)
+    for name in ("every-pod", "all-of-reranker"):
+        labels = {group_labels.NAME: "reranker"}
+        body = {"metadata": {"name": name}, "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels}}}
+        await of.client.create(POD_DISRUPTION_BUDGETS, body, "inference")
+    await of.client.patch(NODES, "sim-15", "", {"spec": {"unschedulable": True}})
+    failures = config_map_name("evaluation")
+    await of.cluster.until(lambda: of.cluster.find(CONFIG_MAPS, failures, "training") is not None, timeout=60)
     shares = [0.014, 0.018, 0.012, 0.021, 0.017, 0.024, 0.019, 0.022, 0.018, 0.02]
     await of.judged("mixtral", "inference", shares, [0.011, 0.009, 0.012, 0.01, 0.008, 0.011, 0.01, 0.012, 0.009, 0.01])
+
+
+async def resize(of: Scene) -> None:
+    """Begins, and goes on for as long as the simulation says."""
+    amounts = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/resources"
+    change = [{"op": "replace", "path": f"{amounts}/{one}/cpu", "value": "3"} for one in ("requests", "limits")]
+    await patiently(
+        partial(of.client.patch, LEADER_WORKER_SETS, "resizing", "inference", change, PatchType.JSON),
+    )
+    await of.until_set("resizing", "inference", lambda found: bool((found.get("status") or {}).get("resize")))
+
+
+def path_of(found: Scene, path: str) -> str:
+    """Of a view; where a group is placed is known only then."""
+    leader = found.cluster.find(PODS, "reranker-0", "inference") or {}
+    return path.replace("{node of reranker}", (leader.get("spec") or {}).get("nodeName", ""))
 
 
 @asynccontextmanager
@@ -116,9 +160,9 @@ async def filled() -> AsyncIterator[tuple[Scene, RunningDashboard]]:
 async def test_every_view_is_accessible_and_fits() -> None:
     """Wide and narrow, light and dark: no serious finding of axe-core, no console error, no request to another host,
     nothing that must be scrolled sideways."""
-    async with filled() as (_, running), window(running) as browser:
+    async with filled() as (found, running), window(running) as browser:
         for name, path in VIEWS.items():
-            await browser.open(path)
+            await browser.open(path_of(found, path))
             if name not in STILL:
                 await browser.live()
             await check_looks(browser, name)

@@ -51,7 +51,7 @@ async def keep_failure(of: Scene) -> None:
 
 def addresses() -> Iterable[str]:
     attack = quote(ATTACK)
-    yield from (path for name, path in VIEWS.items() if name != "drain")
+    yield from (path for name, path in VIEWS.items() if not name.startswith("drain"))
     yield f"/dashboard/nodes/{quote(planted('sim-0', 'node'), safe='')}/drain"
     yield f"/dashboard/?name={attack}&namespace={attack}"
 

@@ -268,7 +268,8 @@ def _what_ends_it(forecast: DrainForecast) -> str:
         )
     if forecast.blocked_pods:
         named = sorted({f"{one.namespace}/{name}" for one in forecast.blocked_pods for name in one.budgets})
-        return f"the drain does not end before PodDisruptionBudget {', '.join(named)} is changed or deleted"
+        budgets = f"{agreeing(len(named), 'PodDisruptionBudget', 'PodDisruptionBudgets')} {', '.join(named)}"
+        return f"the drain does not end before {budgets} {agreeing(len(named), 'is', 'are')} changed or deleted"
     if forecast.held_groups:
         return f"the drain does not end before held groups are restarted: {'; '.join(forecast.held_groups)}"
     return "the drain does not end: raise spec.disruptionBudget.maxUnavailable, or delete the groups by hand"

@@ -112,14 +112,19 @@ def current(subject: Subject) -> Version:
     raise NoSuchRevision(f"{title(subject)} has no revision yet; wait until its controller has seen it")
 
 
+def _named(version: Version) -> str:
+    """While a release holds it back, the wanted version has no number."""
+    return f"revision {version.number}" if version.number else "new version"
+
+
 def difference(old: Version, new: Version) -> list[str]:
     """A unified diff of what two versions make pods of."""
     return list(
         difflib.unified_diff(
             text_of(old).splitlines(),
             text_of(new).splitlines(),
-            f"revision {old.number}",
-            f"revision {new.number}",
+            _named(old),
+            _named(new),
             lineterm="",
         )
     )

@@ -45,7 +45,7 @@ def drain_sections(forecast: DrainForecast, *, partial: bool) -> tuple[Section, 
     notes = [
         tag("p", f"{name} never goes: {words}", class_="after") for name, words in blocked_others(forecast).items()
     ]
-    notes += [tag("p", one, class_="after") for one in drain_notes(forecast)]
+    notes += [tag("p", f"{one[:1].upper()}{one[1:]}", class_="after") for one in drain_notes(forecast)]
     if partial:
         notes.append(tag("p", "Only pods that you may see are counted.", class_="quiet-text after"))
     command = tag("p", command_line(f"kohort plan --drain {forecast.node}"), class_="after")

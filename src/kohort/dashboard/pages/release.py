@@ -149,7 +149,9 @@ def _version(title: str, version: ReleasedVersion, tone: str, noun: str, size: i
     if not version.wanted and not version.ready:
         where = [f"no {noun}s yet"]
     facts = [
-        tag("h3", f"{title} ", pill(f"revision {version.revision}" if version.revision else "not kept yet", tone)),
+        tag(
+            "h3", f"{title} ", pill(f"revision {version.revision}" if version.revision else "not a revision yet", tone)
+        ),
         tag("p", names(version.images)),
         tag("p", *where),
         _share(version.traffic) if version.traffic is not None else None,

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from kohort.dashboard.html import ROOT, Child, Html, tag
-from kohort.dashboard.pages.elements import BAD, BUSY, OK, pill, section
+from kohort.dashboard.pages.elements import BAD, BUSY, OK, duration_text, pill, section
 from kohort.dashboard.view import Section
 from kohort.dashboard.what_if_page import ForeseenSet, WhatIfPage
-from kohort.inspection.tree import age_text
 
 
 def what_if_sections(page: WhatIfPage, csrf: str) -> tuple[Section, ...]:
@@ -67,10 +66,11 @@ def _figures(one: ForeseenSet) -> Html:
         ("groups recreated", str(len(forecast.recreated))),
         ("groups in place", str(len({group for step in forecast.steps for group in step.resized}))),
         ("fewest groups serving", str(forecast.fewest_serving)),
-        ("groups beyond today's", str(forecast.extra_groups)),
+        ("extra groups at once", str(forecast.extra_groups)),
     ]
     if cost is not None:
-        figures.append((f"estimated, {age_text(cost.group_start_seconds)} per group", age_text(cost.duration_seconds)))
+        each, whole = (duration_text(one) for one in (cost.group_start_seconds, cost.duration_seconds))
+        figures.append((f"estimated, {each} per group", whole))
         figures.append(("accelerator-minutes", f"{cost.accelerator_minutes:g}"))
     tiles = [
         tag("li", tag("span", value, class_="number"), tag("span", name, class_="label"), class_="tile")
