@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from html.parser import HTMLParser
 from urllib.parse import urlencode
@@ -14,13 +14,14 @@ from tests.dashboard.test_html import PAYLOADS
 from tests.dashboard.test_token_access import logged_in, place_of, posted, reader
 
 from kohort.cli.actions.dashboard_commands import CliCommands
-from kohort.dashboard import server, sessions
+from kohort.dashboard import log_stream, server, sessions
 from kohort.dashboard.access import Caller, User, equal_secrets
 from kohort.dashboard.commands import Planned
-from kohort.dashboard.log_stream import MOST_CHARACTERS, MOST_WAITING, merged_lines
+from kohort.dashboard.log_stream import MOST_CHARACTERS, MOST_WAITING, ContainerLog, LogLine, merged_lines
 from kohort.dashboard.running import RunningDashboard, running
 from kohort.dashboard.server import DashboardSettings
 from kohort.dashboard.sessions import COOKIE, Sessions
+from kohort.dashboard.view import NoSuchPage
 from kohort.inspection.rollout_plan import RolloutForecast
 from kohort.kube.client import Client
 from kohort.kube.http import Request, Response, Stream
@@ -280,9 +281,29 @@ class FloodedLogs:
         pass
 
 
+def until_taken(*pods: str) -> Callable[[], Awaitable[list[ContainerLog]]]:
+    """These pods, at the first two looks; then the workload is gone."""
+    looks = iter(range(2))
+
+    async def sources() -> list[ContainerLog]:
+        if next(looks, None) is None:
+            raise NoSuchPage("gone")
+        return [ContainerLog(one) for one in pods]
+
+    return sources
+
+
+async def read_all(lines: AsyncIterator[list[LogLine]]) -> list[LogLine]:
+    found: list[LogLine] = []
+    with suppress(NoSuchPage):
+        async for batch in lines:
+            found += batch
+    return found
+
+
 async def test_a_log_line_without_an_end_comes_in_pieces_that_are_cut() -> None:
     client = Client(FloodedLogs())
-    found = [line async for batch in merged_lines(client, "default", ["llm-0"], "") for line in batch]
+    found = await read_all(merged_lines(client, "default", until_taken("llm-0"), ""))
     assert len(found) >= 32
     assert max(len(one.text) for one in found) <= MOST_CHARACTERS + 10
     assert found[-1].text == "end"
@@ -308,15 +329,77 @@ class StampedLog(FloodedLogs):
 
 
 async def test_what_pods_wrote_before_is_merged_by_time() -> None:
-    (batch, *_) = [one async for one in merged_lines(Client(StampedLogs()), "default", ["llm-0", "llm-1"], "") if one]
+    batch = await read_all(merged_lines(Client(StampedLogs()), "default", until_taken("llm-0", "llm-1"), ""))
     assert [one.text for one in batch] == [f"line {second}" for second in range(6)]
     assert [one.at for one in batch] == [f"2026-01-01T00:00:0{second}" for second in range(6)]
+
+
+class NumberedLogs(FloodedLogs):
+    """Each request for a log gets one line, which says how many there were."""
+
+    asked = 0
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        self.asked += 1
+        yield OneLine(self.asked)
+
+
+class OneLine(FloodedLogs):
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield f"log {self._number}\n".encode()
+
+
+async def test_logs_of_containers_that_start_later_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart, a recreated pod, a pod of a group that was added; each log once."""
+    monkeypatch.setattr(log_stream, "LOOK_SECONDS", 0.01)
+    first, again, added = ContainerLog("llm-0", "a"), ContainerLog("llm-0", "b"), ContainerLog("llm-1", "c")
+    looks = iter([[first], [first], [again], [again, added], [again, added]])
+
+    async def sources() -> list[ContainerLog]:
+        found = next(looks, None)
+        if found is None:
+            raise NoSuchPage("gone")
+        return found
+
+    lines = await read_all(merged_lines(Client(NumberedLogs()), "default", sources, ""))
+    assert [(one.pod, one.text, one.tint) for one in lines] == [
+        ("llm-0", "log 1", 0),
+        ("llm-0", "log 2", 0),
+        ("llm-1", "log 3", 1),
+    ]
+
+
+class LogsOfOneStart(FloodedLogs):
+    """However often it is asked for: the same lines."""
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        yield StampedLog(0)
+
+
+async def test_a_log_that_was_read_before_its_start_was_known_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_stream, "LOOK_SECONDS", 0.01)
+    looks = iter([[ContainerLog("llm-0")], [ContainerLog("llm-0", "a")], [ContainerLog("llm-0", "a")]])
+
+    async def sources() -> list[ContainerLog]:
+        found = next(looks, None)
+        if found is None:
+            raise NoSuchPage("gone")
+        return found
+
+    lines = await read_all(merged_lines(Client(LogsOfOneStart()), "default", sources, ""))
+    assert [one.text for one in lines] == ["line 0", "line 2", "line 4"]
 
 
 async def test_logs_wait_for_a_reader_who_is_slow() -> None:
     """What is kept for the reader is bounded, whatever pods write."""
     pod = FloodedShortLines()
-    lines = merged_lines(Client(pod), "default", ["llm-0"], "")
+    lines = merged_lines(Client(pod), "default", until_taken("llm-0"), "")
     await anext(lines)
     await asyncio.sleep(5.0)  # of a virtual clock: the reader does nothing
     assert pod.lines <= 3 * MOST_WAITING

@@ -1,5 +1,6 @@
 """In a cluster: users log in with tokens, and see what the API server lets them list."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -8,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
-from aiohttp import ClientSession, CookieJar
+from aiohttp import ClientResponse, ClientSession, CookieJar
 from tests.dashboard.isolation import SECRET, leaks, without_rate_limits
 from tests.dashboard.scene import Scene, Visit, model_set, scene
 
@@ -17,11 +18,20 @@ from kohort.dashboard import access
 from kohort.dashboard.access import TokenReviewer
 from kohort.dashboard.running import RunningDashboard, running
 from kohort.dashboard.server import DashboardSettings
+from kohort.dashboard.sessions import COOKIE
 from kohort.install.install_kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from kohort.kube.client import Client
 from kohort.kube.credentials import Credentials, Static
 from kohort.kube.http import Request, Response, Stream
-from kohort.kube.resources import DEPLOYMENTS, EVENTS, POD_DISRUPTION_BUDGETS, PODS, SERVICE_ACCOUNTS, Resource
+from kohort.kube.resources import (
+    DEPLOYMENTS,
+    EVENTS,
+    LEADER_WORKER_SETS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from kohort.kube.transport import Connection, HttpsTransport
 from kohort.objects.json_types import JsonObject
 
@@ -264,6 +274,18 @@ async def test_a_login_leads_to_the_page_that_was_asked_for(place: Place) -> Non
                 assert (answer.status, answer.headers["Location"]) == (303, reached)
 
 
+async def test_a_login_as_another_user_ends_the_former_session(place: Place) -> None:
+    other = await reader(place.scene, "west", name="other")
+    async with logged_in(place, place.token) as user:
+        (former,) = [one.value for one in user.session.cookie_jar if one.key == COOKIE]
+        async with user.session.post(f"{user.base}/dashboard/login", data={"token": other}) as answer:
+            assert answer.status == 200
+        assert [one["name"] for one in (await user.json("/dashboard/"))["rows"]] == [SECRET]
+        headers = {"Cookie": f"{COOKIE}={former}", "Accept": "application/json"}
+        async with ClientSession() as old, old.get(f"{user.base}/dashboard/", headers=headers) as answer:
+            assert answer.status == 401
+
+
 async def test_a_script_shows_its_token_with_each_request(place: Place) -> None:
     headers = {"Authorization": f"Bearer {place.token}", "Accept": "application/json"}
     base = f"http://127.0.0.1:{place.running.port}"
@@ -316,6 +338,46 @@ async def test_a_right_that_is_taken_away_ends_the_view(place: Place, monkeypatc
         assert (await user.json("/dashboard/"))["total"] == 1
         await place.scene.client.delete(ROLE_BINDINGS, "reader", "east")
         assert (await user.json("/dashboard/"))["total"] == 0
+
+
+async def test_a_right_that_is_taken_away_ends_logs(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that are being followed."""
+    monkeypatch.setattr(access, "REMEMBER_SECONDS", 0.0)
+    async with logged_in(place, place.token) as user:
+        address = f"{user.base}/dashboard/sets/east/open-model/log-stream"
+        async with asyncio.timeout(60), user.session.get(address) as answer:
+            assert answer.status == 200
+            events = [line async for line in until_deleted(place, answer)]
+        assert events[-1] == b"event: end\n"
+
+
+async def until_deleted(place: Place, answer: ClientResponse) -> AsyncIterator[bytes]:
+    """The events of a stream. The right of the user ends after the first one."""
+    first = True
+    async for line in answer.content:
+        if line.startswith(b"event: "):
+            yield line
+            if first:
+                await place.scene.client.delete(ROLE_BINDINGS, "reader", "east")
+                first = False
+
+
+async def test_a_stream_says_nothing_about_changes_elsewhere(place: Place) -> None:
+    """Not even that there was one."""
+    async with (
+        logged_in(place, place.token) as user,
+        user.session.get(f"{user.base}/dashboard/live?view=/dashboard/") as answer,
+    ):
+        for _ in ("retry", "sections"):
+            await answer.content.readuntil(b"\n\n")
+        heard = asyncio.create_task(answer.content.readuntil(b"\n\n"))
+        for number in range(15):
+            change = {"metadata": {"annotations": {"note": str(number)}}}
+            await place.scene.client.patch(LEADER_WORKER_SETS, SECRET, "west", change)
+            await asyncio.sleep(0.1)
+        assert not heard.done()
+        await place.scene.client.patch(LEADER_WORKER_SETS, "open-model", "east", {"spec": {"replicas": 3}})
+        assert b"set-east.open-model" in await heard
 
 
 async def test_what_may_not_be_listed_is_left_out() -> None:

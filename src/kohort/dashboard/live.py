@@ -35,14 +35,15 @@ class ChangedWorkloads:
         self._keys.add(key)
         self._flag.set()
 
-    async def wait(self, about: frozenset[Key]) -> None:
-        """Until one of these sets has changed (any, if none are given), or a tick has passed."""
+    async def wait(self, about: frozenset[Key], unseen: frozenset[str] = frozenset()) -> None:
+        """Until one of these sets has changed (if none are given, any but those of `unseen` namespaces), or a tick has
+        passed."""
         try:
             async with asyncio.timeout(TICK_SECONDS):
                 while True:
                     await self._flag.wait()
                     self._flag.clear()
-                    if not about or about & self._keys:
+                    if about & self._keys if about else any(one.namespace not in unseen for one in self._keys):
                         return
                     self._keys.clear()
         except TimeoutError:
@@ -122,24 +123,29 @@ class SentSections:
 
 
 async def updates_of(
-    make: Callable[[], Awaitable[View]], changes: ChangedWorkloads, known: str
+    make: Callable[[], Awaitable[View]], changes: ChangedWorkloads, known: str, streams: Callable[[], int] = lambda: 1
 ) -> AsyncIterator[list[Update]]:
-    """Lists of updates, empty ones to show life. `known` is the digest of the page that the browser has."""
+    """Lists of updates, and an empty one to show life after a time without any: one for each change would tell a user
+    when something changes in other namespaces. `known` is the digest of the page that the browser has, `streams` says
+    how many pages this user has open: together they cost as much as one."""
     clock = asyncio.get_running_loop().time
     sent = SentSections()
     view = await make()
     if page_digest(view) == known:
         sent.has(view)
-    about, updates = view.about, sent.updates(view)
+    about, unseen, updates = view.about, view.unseen, sent.updates(view)
     del view  # It is large, and a stream may wait for long.
     yield updates
+    sent_at = clock()
     while True:
-        await changes.wait(about)
+        await changes.wait(about, unseen)
         await asyncio.sleep(GATHER_SECONDS)
         start = clock()
         view = await make()
-        about, updates = view.about, sent.updates(view)
+        about, unseen, updates = view.about, view.unseen, sent.updates(view)
         del view
         took = clock() - start
-        yield updates
-        await asyncio.sleep(_SHARE * took)
+        if updates or clock() - sent_at >= TICK_SECONDS:
+            yield updates
+            sent_at = clock()
+        await asyncio.sleep(_SHARE * took * max(1, streams()))

@@ -21,7 +21,7 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import aclosing, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from importlib import resources
 from typing import Final
@@ -36,11 +36,11 @@ from kohort.dashboard.badge import svg
 from kohort.dashboard.commands import ActionRefused
 from kohort.dashboard.html import ROOT, Html, path, tag
 from kohort.dashboard.live import Broadcast, page_digest, updates_of
-from kohort.dashboard.log_stream import merged_lines
+from kohort.dashboard.log_stream import ContainerLog, merged_lines
 from kohort.dashboard.pages.layout import Visitor, message_page, page
 from kohort.dashboard.sessions import COOKIE, OneTimeLink, Session, Sessions
 from kohort.dashboard.sessions import MOST as MOST_SESSIONS
-from kohort.dashboard.view import BadParameter, NoSuchPage, View
+from kohort.dashboard.view import BadParameter, NoSuchPage, NoSuchWorkload, View
 from kohort.dashboard.views import PATHS, Views
 from kohort.dashboard.workload_kinds import BY_PATH, KINDS, WorkloadKind
 from kohort.kube.errors import ApiError
@@ -276,7 +276,10 @@ class Dashboard:
                 try:
                     return await handler(request, session)
                 except web.HTTPException as problem:
-                    return self._error(request, problem.status, problem.reason, sees_nodes=session.sees_nodes)
+                    lost = isinstance(problem.__cause__, NoSuchWorkload)
+                    return self._error(
+                        request, problem.status, problem.reason, sees_nodes=session.sees_nodes, lost=lost
+                    )
 
         return handle
 
@@ -357,7 +360,7 @@ class Dashboard:
             if caller is None:
                 text = "This link was used already, or is of another start. The terminal shows the one that works now."
                 return self._message(403, "Link not valid", text)
-            return self._begin(self._sessions.begin(caller))
+            return self._begin(request, caller)
         if isinstance(self._login, ProxyUsers):
             return self._message(401, "Log in", "Open the dashboard through the proxy that signs users in.")
         if isinstance(self._login, CertificateUsers):
@@ -380,9 +383,14 @@ class Dashboard:
             form = _token_form(to)
             text = "The API server does not accept this token. Make another one and try again."
             return self._html(message_page("Log in", text, self._version, form), 401)
-        return self._begin(self._sessions.begin(caller, token), to)
+        return self._begin(request, caller, token, to)
 
-    def _begin(self, session: Session, to: str = f"{ROOT}/") -> web.StreamResponse:
+    def _begin(self, request: web.Request, caller: Caller, token: str = "", to: str = f"{ROOT}/") -> web.StreamResponse:
+        """Of another user, too: the session that this browser had ends."""
+        former = self._sessions.find(request.cookies.get(COOKIE, ""))
+        if former is not None:
+            self._sessions.end(former)
+        session = self._sessions.begin(caller, token)
         response = _redirect(to)
         response.set_cookie(COOKIE, session.id, path=ROOT, httponly=True, secure=True, samesite="Strict")
         return response
@@ -470,7 +478,7 @@ class Dashboard:
             raise web.HTTPBadRequest(reason="view: must be a path of the dashboard")
         if _ACTIONS in unquote(address.path):
             raise web.HTTPBadRequest(reason="view: a preview has no live updates")
-        query = dict(parse_qsl(address.query))
+        query, user = dict(parse_qsl(address.query)), session.caller.user
 
         async def make() -> View:
             current = await self._session(request)
@@ -484,7 +492,8 @@ class Dashboard:
             stream = EventStream(request)
             async with self._streaming(stream, session) as send:
                 try:
-                    async for updates in updates_of(make, changes, request.query.get("digest", "")):
+                    digest = request.query.get("digest", "")
+                    async for updates in updates_of(make, changes, digest, lambda: self._streams_of[user]):
                         await send("sections", updates)
                 except (NoSuchPage, BadParameter):
                     await send("gone", [""])
@@ -494,13 +503,25 @@ class Dashboard:
 
     async def _logs(self, kind: WorkloadKind, request: web.Request, session: Session) -> web.StreamResponse:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
+
+        async def sources() -> list[ContainerLog]:
+            """As far as the user may see pods now: a session may end, and a right may be taken away."""
+            current = await self._session(request)
+            if current is None:
+                raise NoSuchPage("the session has ended")
+            subject = await self._views.subject(current.caller, kind, namespace, name)
+            return self._views.log_sources(subject, request.query)
+
         with _http_errors():
-            found = self._views.logs(await self._views.subject(session.caller, kind, namespace, name), request.query)
-        stream = EventStream(request)
+            await sources()
+        stream, container = EventStream(request), request.query.get("container", "")
         async with self._streaming(stream, session) as send:
-            async for lines in merged_lines(session.caller.client, namespace, found.pods, found.container):
-                await send("lines", lines)
-            await send("end", [""])
+            try:
+                async with aclosing(merged_lines(session.caller.client, namespace, sources, container)) as batches:
+                    async for lines in batches:
+                        await send("lines", lines)
+            except NoSuchPage:
+                await send("end", [""])
         return stream.response
 
     @asynccontextmanager
@@ -533,12 +554,15 @@ class Dashboard:
     def _message(self, status: int, title: str, text: str) -> web.Response:
         return self._html(message_page(title, text, self._version), status)
 
-    def _error(self, request: web.Request, status: int, reason: str, *, sees_nodes: bool = False) -> web.Response:
+    def _error(
+        self, request: web.Request, status: int, reason: str, *, sees_nodes: bool = False, lost: bool = False
+    ) -> web.Response:
+        """`lost`: there is no workload that the address is below of."""
         if _wants_page(request):
             title = {404: "Not found", 403: "Not allowed", 429: "Too many requests"}.get(status, "This did not work")
             text = f"{reason[:1].upper()}{reason[1:]}."
             page_of_error = message_page(
-                *(title, text, self._version, _way_back(request.path)),
+                *(title, text, self._version, _way_back("" if lost else request.path)),
                 navigates=True,
                 sees_nodes=sees_nodes,
             )
@@ -616,7 +640,7 @@ def _http_errors() -> Iterator[None]:
 
 
 def _way_back(address: str) -> Html:
-    """From an error: to the workload that the address is below of, or to the fleet.
+    """From an error: to the workload that the address is below of, to the nodes, or to the fleet.
 
     >>> _way_back("/dashboard/sets/default/llm/actions/scale")
     '<p><a href="/dashboard/sets/default/llm">Back to llm</a></p>'
@@ -626,6 +650,8 @@ def _way_back(address: str) -> Html:
     match address.removeprefix(f"{ROOT}/").split("/"):
         case [kind, namespace, name, _, *_] if kind in BY_PATH:
             return tag("p", tag("a", f"Back to {name}", href=path(kind, namespace, name)))
+        case ["nodes", _, *_]:
+            return tag("p", tag("a", "Back to the nodes", href=path("nodes")))
     return tag("p", tag("a", "Back to the fleet", href=f"{ROOT}/"))
 
 

@@ -9,6 +9,7 @@ import msgspec
 from kohort.dashboard.cause_errors import ShownCause, shown_causes
 from kohort.dashboard.container_amounts import ContainerAmounts, container_amounts
 from kohort.dashboard.fleet import images_of
+from kohort.dashboard.log_stream import ContainerLog
 from kohort.groups.failure_evidence import GroupFailure
 from kohort.groups.leaderworkerset import KIND
 from kohort.inspection import history
@@ -18,7 +19,7 @@ from kohort.inspection.history import HistoryEntry
 from kohort.inspection.release import Release, stopping_analysis
 from kohort.inspection.served_revisions import Version
 from kohort.inspection.set_causes import causes
-from kohort.inspection.snapshot import Snapshot
+from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.inspection.tree import SetTree, age, tree_of
 from kohort.inspection.workload import STATEFUL_SET, PlainWorkload
 from kohort.inspection.workload_views import (
@@ -27,7 +28,7 @@ from kohort.inspection.workload_views import (
     subject_progress_with_causes,
     tree_of_workload,
 )
-from kohort.objects.core import Event
+from kohort.objects.core import Event, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rules.group_identity import parse_pod_name
 
@@ -324,22 +325,41 @@ class LogsPage(msgspec.Struct, frozen=True, rename="camel"):
     container: str
 
 
+def logged_pods(subject: Snapshot | PlainWorkload, group: int | None) -> list[Pod]:
+    """Those of a new version first; of one group, if one is given."""
+    canary = subject.canary.pods if subject.canary is not None else ()
+    if isinstance(subject, PlainWorkload):
+        return [*subject.pods, *canary]
+    chosen = [one for one in subject.pods if group is None or group_of(one) == group]
+    return [*(sorted(canary, key=_place) if group is None else ()), *sorted(chosen, key=_place)]
+
+
+def _place(pod: Pod) -> tuple[int, int]:
+    group = group_of(pod)
+    return (group if group is not None else -1, worker_of(pod))
+
+
+def log_sources(subject: Snapshot | PlainWorkload, group: int | None, container: str) -> list[ContainerLog]:
+    return [_log_source(pod, container) for pod in logged_pods(subject, group)]
+
+
+def _log_source(pod: Pod, container: str) -> ContainerLog:
+    """The first container is meant if none is named, as by the API server."""
+    names = [one.name for one in pod.spec.main_containers]
+    wanted = container or (names[0] if names else "")
+    started = [one.container_id for one in pod.status.container_statuses if one.name == wanted]
+    return ContainerLog(pod.metadata.name, f"{pod.metadata.uid} {started[0] if started else ''}")
+
+
 def logs_page(subject: Snapshot | PlainWorkload, now: datetime, group: int | None, container: str) -> LogsPage:
     containers = dict.fromkeys(one.name for pod in subject.pods for one in pod.spec.main_containers)
-    if isinstance(subject, PlainWorkload):
-        groups: list[int] = []
-        carriers = [subject, *([subject.canary] if subject.canary is not None else [])]
-        pods = [pod.metadata.name for one in carriers for pod in one.pods]
-    else:
-        tree = tree_of(subject, now)
-        groups = [one.index for one in tree.groups]
-        pods = [pod.name for each in tree.groups if group is None or each.index == group for pod in each.pods]
-        if tree.canary is not None and group is None:
-            pods = [*(pod.name for each in tree.canary.groups for pod in each.pods), *pods]
+    groups: list[int] = (
+        [] if isinstance(subject, PlainWorkload) else [one.index for one in tree_of(subject, now).groups]
+    )
     return LogsPage(
         set=head_of(subject, now),
         groups=groups,
-        pods=pods,
+        pods=[one.metadata.name for one in logged_pods(subject, group)],
         containers=list(containers),
         group=group,
         container=container,

@@ -32,12 +32,18 @@ class View(msgspec.Struct, frozen=True):
     sections: tuple[Section, ...]
     about: frozenset[Key] = frozenset()
     """The sets that it shows; empty for all of them."""
+    unseen: frozenset[str] = frozenset()
+    """Namespaces whose changes are not to be noticed, if it shows all sets: the user may see nothing of them."""
     refreshes: bool = True
     """Whether it changes with the cluster."""
 
 
 class NoSuchPage(Exception):
     """The message says what does not exist, or may not be seen: a user who may not see a set cannot tell which."""
+
+
+class NoSuchWorkload(NoSuchPage):
+    """Nor any page below it."""
 
 
 class BadParameter(Exception):

@@ -28,10 +28,10 @@ from msgspec.structs import replace
 from kohort.dashboard import fleet, set_page
 from kohort.dashboard.access import Caller, ListRights
 from kohort.dashboard.action_page import action_form, preview, read_request, state_of
-from kohort.dashboard.cluster_cache import ClusterCache
+from kohort.dashboard.cluster_cache import NODES_KEY, ClusterCache
 from kohort.dashboard.commands import PARAMETERS, VERBS_WITHOUT_GROUPS, ActionRefused, ActionRequest, Commands, Verb
 from kohort.dashboard.fleet import FleetFilter, FleetRow
-from kohort.dashboard.log_stream import MOST_PODS
+from kohort.dashboard.log_stream import MOST_PODS, ContainerLog
 from kohort.dashboard.nodes_page import PodRequests, nodes_page
 from kohort.dashboard.pages.action import action_sections, form_sections
 from kohort.dashboard.pages.drain import drain_sections
@@ -51,7 +51,7 @@ from kohort.dashboard.pages.what_if import what_if_sections
 from kohort.dashboard.release_page import release_page
 from kohort.dashboard.resize_page import resize_page
 from kohort.dashboard.set_page import Badge, LogsPage
-from kohort.dashboard.view import BadParameter, NoSuchPage, View
+from kohort.dashboard.view import BadParameter, NoSuchPage, NoSuchWorkload, View
 from kohort.dashboard.what_if_page import MOST_CHARACTERS, WhatIfPage, manifest_of, what_if_page
 from kohort.dashboard.workload_kinds import BY_PATH, GROUP_SETS, KINDS, OTHERS, WorkloadKind
 from kohort.groups.caches import owned_by, sets_of
@@ -212,7 +212,9 @@ class Views:
             return made is not None and made.fails
 
         model = fleet.fleet_of(seen, wanted, row, fails, now)
-        return View("Fleet", "fleet", model, fleet_sections(model))
+        known = {one.metadata.namespace for one in found} | {key.namespace for _, key in self._cache.workload_keys()}
+        unseen = frozenset(known - {one.metadata.namespace for one in seen}) | {NODES_KEY.namespace}
+        return View("Fleet", "fleet", model, fleet_sections(model), unseen=unseen)
 
     async def _readable(self, caller: Caller, namespaces: Collection[str]) -> dict[str, frozenset[Resource]]:
         """What the caller may list in each: all reviews at once, as many as the rights allow."""
@@ -262,7 +264,7 @@ class Views:
         found = self._find(kind, Key(namespace, name), readable)
         if found is None:
             released = "" if kind.grouped else " and a Rollout releases"
-            raise NoSuchPage(f"there is no {kind.kind} {name} in namespace {namespace} that you may see{released}")
+            raise NoSuchWorkload(f"there is no {kind.kind} {name} in namespace {namespace} that you may see{released}")
         return found
 
     async def snapshot(self, caller: Caller, namespace: str, name: str) -> Snapshot:
@@ -314,6 +316,10 @@ class Views:
         model = set_page.events_page(snapshot, events or (), clock.now(), allowed=events is not None)
         return View(f"Events of {snapshot.name}", "fleet", model, events_sections(model), _about(snapshot))
 
+    def log_sources(self, subject: Snapshot | PlainWorkload, query: Mapping[str, str]) -> list[ContainerLog]:
+        """What the page of logs follows now."""
+        return set_page.log_sources(subject, _number(query, "group"), query.get("container", ""))
+
     def logs(self, snapshot: Snapshot | PlainWorkload, query: Mapping[str, str]) -> LogsPage:
         return set_page.logs_page(snapshot, clock.now(), _number(query, "group"), query.get("container", ""))
 
@@ -358,7 +364,12 @@ class Views:
         exclusive = {one.exclusive_topology for one in cache.sets.list() if one.metadata.namespace in sets}
         page = _number(query, "page") or 1
         model = nodes_page(nodes, pods, exclusive, page, self._pod_requests, partial=not everything)
-        return View("Nodes", "nodes", model, nodes_sections(model))
+        return View("Nodes", "nodes", model, nodes_sections(model), unseen=self._unseen(pods, everything))
+
+    def _unseen(self, pods: Sequence[Pod], everything: bool) -> frozenset[str]:
+        """Namespaces of sets without any pod that the caller may see."""
+        known = frozenset() if everything else {one.metadata.namespace for one in self._cache.pods.list()}
+        return frozenset(known - {one.metadata.namespace for one in pods})
 
     async def sees_nodes(self, caller: Caller) -> bool:
         return self._cache.nodes is not None and await self._rights.may_list(caller, NODES)
@@ -392,7 +403,8 @@ class Views:
         bound = await claims_bound_to_node(caller.client, node, nodes, _claims_of(here, sets))
         budgets, unknown = await self._budgets(caller, {one.metadata.namespace for one in here})
         model = forecast_drain(node, here, sets, bound, not_ready_since(drained), budgets, unknown)
-        return View(f"Drain of {node}", "nodes", model, drain_sections(model, partial=not everything))
+        sections = drain_sections(model, partial=not everything)
+        return View(f"Drain of {node}", "nodes", model, sections, unseen=self._unseen(pods, everything))
 
     async def _budgets(self, caller: Caller, namespaces: set[str]) -> tuple[list[PodDisruptionBudget], set[str]]:
         """And the namespaces where the caller, or the dashboard, may not list them."""

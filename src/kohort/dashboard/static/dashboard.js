@@ -43,7 +43,13 @@
     const query = new URLSearchParams({ view: main.dataset.live, digest: main.dataset.digest || "" });
     source = new EventSource("/dashboard/live?" + query);
     source.onopen = () => say("live", "ok");
-    source.onerror = () => say("reconnecting", "quiet");
+    source.onerror = () => {
+      if (source.readyState !== EventSource.CLOSED) return say("reconnecting", "quiet");
+      // The server has refused it: the session has ended, or too many pages are open.
+      say("not live: reload the page", "bad");
+      leave();
+      setTimeout(follow, 10000);
+    };
     source.addEventListener("sections", (event) => {
       for (const update of JSON.parse(event.data)) replace(update.id, update.html);
       main.dataset.digest = "";
@@ -51,7 +57,7 @@
       countDown();
     });
     source.addEventListener("gone", () => {
-      say("gone", "bad");
+      say("no longer here", "bad");
       leave();
     });
   }
@@ -112,8 +118,14 @@
   if (log && log.dataset.stream) {
     const lines = new EventSource(log.dataset.stream);
     const most = Number(log.dataset.most) || 2000;
-    lines.onopen = () => say("live", "ok");
-    lines.onerror = () => say("reconnecting", "quiet");
+    lines.onopen = () => {
+      log.replaceChildren();  // The end of each log comes again.
+      say("live", "ok");
+    };
+    lines.onerror = () => {
+      if (lines.readyState === EventSource.CLOSED) say("not live: reload the page", "bad");
+      else say("reconnecting", "quiet");
+    };
     lines.addEventListener("lines", (event) => {
       const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
       for (const entry of JSON.parse(event.data)) {
