@@ -238,3 +238,15 @@ def test_groups_that_are_not_listed_are_placed_on_nodes(cpus: int, homeless: int
     found = forecast(None, group_set(wanting(1501, size=1)), [machine])
     assert found.room is not None
     assert (found.room.fits, found.room.homeless) == (not homeless, homeless)
+
+
+def test_a_roll_that_may_go_on_without_its_surge_is_not_said_to_wait_for_it() -> None:
+    before = lws("llm").replicas(3).size(2).max_surge(1).max_unavailable(1).partition(2)
+    found = foresee(before, before.but(IMAGE, "new:2"))
+    assert [(step.created, step.recreated, step.serving) for step in found.steps] == [((3,), (), 3), ((), (2,), 2)]
+    assert found.fewest_serving == 2
+
+
+def test_a_roll_that_cannot_go_on_without_its_surge_waits_for_it() -> None:
+    before = lws("llm").replicas(3).size(2).max_surge(1).max_unavailable(0)
+    assert foresee(before, before.but(IMAGE, "new:2")).fewest_serving == 3

@@ -4,6 +4,10 @@ The roll is played through with the very functions that the operator rolls by, `
 assumption that every group that is made becomes ready: what is left is the order of things, how many groups are away at
 the worst moment, and how much room the surge needs.
 
+The operator does not wait for a surge that it may do without, so the order depends on how soon surge groups are ready.
+It is played through twice: the steps and the groups that are ready are those of a surge that becomes ready when nothing
+else can go on, the room is that of one that is ready at once.
+
 A group that is not ready now stays so until it is recreated, or until nothing else can go on: then the next step names
 the groups that must be ready first (`waits_for`), and `awaited_groups` says what keeps them.
 
@@ -123,11 +127,14 @@ def forecast(
     changed = old is not None and revisions.content(old) != revisions.content(after)
     asked = preflight or Preflight()
     in_place = before is not None and resource_update_policy(after.spec).in_place
-    resizes = ResizeSimulation(before, after, asked) if before is not None and in_place else None
+    resizes, same_resizes = (
+        ResizeSimulation(before, after, asked) if before is not None and in_place else None for _ in range(2)
+    )
     known = revisions.matching(after, before.revisions) if before is not None and changed else None
     kept = before.using.get(known.key, ()) if before is not None and known is not None else ()
     window = GroupWindow.over(before.states if before is not None else ())
-    steps, held = _played(before, after, changed, kept, resizes, window)
+    steps, held = _played(before, after, changed, kept, resizes, window, surge_is_late=True)
+    fast_steps, _ = _played(before, after, changed, kept, same_resizes, window, surge_is_late=False)
     changes = _edited(before, after) if before is not None else []
     recreated = tuple(index for step in steps for index in step.recreated)
     resources = resize_forecast(before, after, resizes, asked.not_asked) if before is not None else None
@@ -138,7 +145,7 @@ def forecast(
     canary = release.extra_replicas if release is not None else 0
     extra = max([step.replicas for step in steps], default=now) - now
     more = max(0, window.beyond(after.replicas) - window.beyond(len(all_now)))
-    played: Sequence[ForecastStep] = steps
+    played: Sequence[ForecastStep] = fast_steps
     if release is not None and canary:
         played, more = _with_canary(release, now), max(0, canary - MOST_ABSENT)
     old_template = asked_before.template if asked_before is not None else None
@@ -247,6 +254,8 @@ def _played(
     kept: Collection[int],
     resizes: ResizeSimulation | None,
     window: GroupWindow,
+    *,
+    surge_is_late: bool,
 ) -> tuple[list[ForecastStep], tuple[int, ...]]:
     """The steps of the roll, and the groups that the partition keeps at an old revision. Groups that are resized in
     place are kept from the roll by the partition that their resizes ask for, as the operator does it. `kept` are groups
@@ -262,6 +271,7 @@ def _played(
     ]
     steps: list[ForecastStep] = []
     awaited: tuple[int, ...] = ()
+    starting: frozenset[int] = frozenset()
     for _ in range(_LONGEST):
         lowest = max(after.partition, resizes.lowest_partition if resizes is not None else 0)
         view = RollView(
@@ -277,6 +287,9 @@ def _played(
         early = _rolled_early(groups, min(wanted, plan.partition), lowest)
         step, groups = _moved(groups, plan.partition, plan.replicas, early, roll_reason(plan))
         reached = LeaderSet(plan.replicas, plan.partition, wanted)
+        starting |= frozenset(step.created)
+        if not surge_is_late:
+            groups, starting = _with_ready(groups, starting), frozenset()
         if resizes is not None:
             resizes.recreate(step.recreated)
         if step.recreated or step.created or step.removed:
@@ -292,6 +305,9 @@ def _played(
             )
             awaited = ()
         if not (step.recreated or step.created or step.removed or resized) and reached == current and not changed:
+            if starting:
+                groups, starting = _with_ready(groups, starting), frozenset()
+                continue
             awaited = tuple(index for index, one in enumerate(groups) if not one.ready)
             if not awaited:
                 break
@@ -301,6 +317,10 @@ def _played(
         current, changed = reached, False
     below = min(after.partition, wanted)
     return steps, tuple(index for index, state in enumerate(groups[:below]) if not state.updated)
+
+
+def _with_ready(groups: Sequence[GroupState], starting: Collection[int]) -> list[GroupState]:
+    return [replace(one, ready=one.ready or index in starting) for index, one in enumerate(groups)]
 
 
 def _rolled_early(groups: Sequence[GroupState], reached: int, partition: int) -> tuple[int, ...]:
@@ -315,8 +335,8 @@ def _rolled_early(groups: Sequence[GroupState], reached: int, partition: int) ->
 def _moved(
     groups: Sequence[GroupState], partition: int, replicas: int, early: Collection[int], reason: str
 ) -> tuple[ForecastStep, list[GroupState]]:
-    """What the StatefulSets do with these two numbers, and the groups once all of it is done. `early` are groups below
-    the partition that are recreated all the same.
+    """What the StatefulSets do with these two numbers, and the groups once all of it is done, but for those that are
+    new: they are not ready yet. `early` are groups below the partition that are recreated all the same.
 
     A group that is new takes the new revision from the partition on, and the old one below it.
     """
@@ -329,7 +349,7 @@ def _moved(
     done = [
         (made if index in away else groups[index])
         if index < count
-        else replace(made, updated=index >= partition or count == 0)
+        else GroupState(ready=False, updated=index >= partition or count == 0)
         for index in range(replicas)
     ]
     step = ForecastStep(
