@@ -63,8 +63,8 @@ async def begun(cluster: Cluster, resource: Resource, style: str) -> Story:
     return story
 
 
-def is_settled(cluster: Cluster, image: str) -> bool:
-    """Every pod serves at one version, and everything is as its user wrote it."""
+def is_settled(cluster: Cluster, image: str, replicas: int | None = None) -> bool:
+    """Every pod serves at one version, and everything is as its user wrote it; so many, or as many as there were."""
     service = cluster.find(SERVICES, "llm-leader", NAMESPACE)
     assert service is not None
     selector, pods = service["spec"]["selector"], cluster.objects(PODS, NAMESPACE)
@@ -72,7 +72,7 @@ def is_settled(cluster: Cluster, image: str) -> bool:
     return (
         all(one["spec"]["containers"][0]["image"] == image and _is_ready(one) for one in pods)
         and all(selector.items() <= one["metadata"]["labels"].items() for one in serving)
-        and len(serving) in (2, 5)
+        and len(serving) in ((2, 5) if replicas is None else (replicas,))
         and set(selector) <= {"app", group_labels.WORKER_INDEX}
         and rollout_labels.WITHDRAWN_PODS not in (service["metadata"].get("annotations") or {})
         and not any(rollout_labels.SERVES in one["metadata"]["labels"] for one in pods)
