@@ -14,19 +14,22 @@ import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from tests.containers.cluster import ContainerCluster, container_cluster, is_ready, state_of, status_of
+from tests.containers.cluster import NODE, ContainerCluster, container_cluster, is_ready, state_of, status_of
 from tests.containers.containerd import Containerd, image_archive, pause_archive
 from tests.containers.crio import Crio
 from tests.containers.runtime import RuntimeUnderTest
 from tests.kernel.killing_containers import whole_agents_may_be_killed_at_any_step
+from tests.node.devices.fake_plugin import FakePlugin
 
 from kohort.kube.client import PatchType
-from kohort.kube.resources import PODS
+from kohort.kube.resources import NODES, PODS
 from kohort.objects.json_types import JsonObject
 
 MI = 1 << 20
 IMAGE = "kohort.test/busybox:1"
 PLACE = Path("/run/containerd-test")
+PLUGINS = PLACE / "plugins"
+GPU = "example.com/gpu"
 SLEEP = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.2; done"]
 EATS = "dd if=/dev/zero of=/dev/shm/x bs=1M count={} 2>/dev/null; echo eaten; while :; do sleep 0.2; done"
 
@@ -182,6 +185,39 @@ async def a_resize_is_finished_when_the_runtime_returns(bench: Bench) -> None:
     await bench.delete("a")
 
 
+async def a_resize_leaves_devices_alone(bench: Bench) -> None:
+    """Neither one in place nor one with a restart asks the plugin again."""
+    gpus = FakePlugin(PLUGINS, cdi=False)
+    gpus.announce("gpu-0", "gpu-1")
+    await gpus.start()
+    await gpus.register()
+
+    async def offered() -> bool:
+        return bool((await bench.client.get(NODES, NODE))["status"]["allocatable"].get(GPU) == "2")
+
+    def with_device(cpu: tuple[str, str], memory: tuple[str, str]) -> JsonObject:
+        return {kind: {**amounts, GPU: "1"} for kind, amounts in block(cpu, memory).items()}
+
+    async def resized(cpu: tuple[str, str], memory: tuple[str, str]) -> JsonObject:
+        return await bench.resize("a", {"containers": [{"name": "c", "resources": with_device(cpu, memory)}]})
+
+    try:
+        await bench.until_true(offered)
+        policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+        container: JsonObject = {"command": SLEEP, "resizePolicy": policy}
+        await bench.run("a", {**container, "resources": with_device(("100m", "200m"), ("64Mi", "128Mi"))})
+        pod = await resized(("200m", "400m"), ("64Mi", "128Mi"))
+        equal(bench.values(pod, "c")[0], "40000 100000")
+        equal(status_of(pod, "c")["restartCount"], 0)
+        await resized(("200m", "400m"), ("64Mi", "256Mi"))
+        await bench.until("a", lambda pod: status_of(pod, "c")["restartCount"] == 1 and is_ready(pod))
+        equal(await bench.shell("a", "echo $EXAMPLE_VISIBLE_DEVICES"), "gpu-0\n")
+        equal(gpus.allocated, [("gpu-0",)])
+        await bench.delete("a")
+    finally:
+        await gpus.stop()
+
+
 CASES: tuple[Callable[[Bench], Awaitable[None]], ...] = (
     limits_are_those_of_processes,
     resized_up_and_down_without_a_restart,
@@ -190,6 +226,7 @@ CASES: tuple[Callable[[Bench], Awaitable[None]], ...] = (
     resources_of_the_pod_are_resized,
     a_container_restarts_only_if_its_policy_says_so,
     a_resize_is_finished_when_the_runtime_returns,
+    a_resize_leaves_devices_alone,
     whole_agents_may_be_killed_at_any_step,
 )
 
@@ -201,7 +238,7 @@ async def tried(runtime: RuntimeUnderTest, case: Callable[[Bench], Awaitable[Non
         async with container_cluster(runtime.socket, directory, IMAGE, Bench) as bench:
             assert isinstance(bench, Bench)
             bench.container_runtime = runtime
-            async with bench.node(own_networks=False):
+            async with bench.node(own_networks=False, device_plugins=PLUGINS):
                 await case(bench)
     except Exception:
         return traceback.format_exc()

@@ -16,6 +16,7 @@ CASES = (
     "resources_of_the_pod_are_resized",
     "a_container_restarts_only_if_its_policy_says_so",
     "a_resize_is_finished_when_the_runtime_returns",
+    "a_resize_leaves_devices_alone",
     "whole_agents_may_be_killed_at_any_step",
 )
 WITH_CRIO = os.environ.get("KOHORT_TEST_RUNTIME") == "crio"
