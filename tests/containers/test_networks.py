@@ -81,7 +81,7 @@ async def test_a_network_that_cannot_be_made_is_tried_again_and_leaves_no_sandbo
     async with cluster.node() as agent:
         # Replaced in one step: CRI-O watches the folder, and has no network while the plugin is missing.
         plugin = runtime.cni_bin / cni.PLUGIN
-        works, failing = tmp_path / cni.PLUGIN, tmp_path / "failing"
+        works, failing = plugin.with_name("works"), tmp_path / "failing"
         shutil.copy2(plugin, works)
         failing.write_text(
             f"""#!/bin/sh
