@@ -374,6 +374,21 @@ async def test_plan_of_amounts_that_someone_else_set(story: Begin) -> None:
         assert (code, ways(groups)[1]) == (NOT_YET, (1, "Refused", "Conflict"))
 
 
+async def test_plan_of_the_edit_at_which_the_set_stopped(story: Begin) -> None:
+    """To apply it again is no edit: nothing goes on."""
+    async with story() as user:
+        await user.create(subject(ONLY))
+        await order(user, "llm-1-1", resize="infeasible")
+        await resize(user)
+        groups, code, _ = await planned(user, "2", policy=ONLY)
+        assert code == NOT_YET
+        assert ways(groups) == [(1, "Refused", "Stopped"), (0, "Refused", "NotReached")]
+        await user.cluster.settle()
+        assert cpus(user)["llm-1-1"] == "1"
+        groups, code, _ = await planned(user, "3", policy=ONLY)
+        assert (code, {way for _, way, _ in ways(groups)}) == (0, {"InPlace"})
+
+
 # get, explain, history, undo
 
 

@@ -112,6 +112,8 @@ def way_words(one: GroupResizeForecast) -> str:
             return "it is not ready, so recreating it costs nothing"
         case GroupReason.CONFLICT:
             return f"{one.pod}: {one.detail} differs from the template: it was changed on the pod itself"
+        case GroupReason.STOPPED:
+            return f"the set has stopped there, and goes on when it is edited or with kohort retry: {one.detail}"
         case GroupReason.NOT_REACHED:
             return "the set stops before it"
         case RecreateReason():

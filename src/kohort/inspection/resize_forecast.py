@@ -12,6 +12,7 @@ the preflight of each group said. What is left is the order, and for each group 
 | refused | the preflight failed, and the policy is InPlaceOnly: `PreflightRefusal` |
 | refused | a quota has no room; it is tried again when it has: `PreflightRefusal.QUOTA_EXCEEDED` |
 | refused | amounts of a pod were changed by someone else: `CONFLICT` |
+| refused | the set has stopped there, and this edit changes nothing about that: `STOPPED` |
 | refused | the set stops at another group before: `NOT_REACHED` |
 
 A group that is not ready now is looked at as the operator does it: one that has failed or is broken is recreated or
@@ -65,7 +66,7 @@ from kohort.rules.resource_edit import (
     classify_revision_edit,
     with_amounts,
 )
-from kohort.rules.resource_update_policy import ResourceUpdatePolicy, resource_update_policy
+from kohort.rules.resource_update_policy import ResourceUpdatePolicy, deadline_seconds, resource_update_policy
 
 _LONGEST: Final = 10_000
 _COMPLETE: Final = PodProgress(ResizeStage.COMPLETE)
@@ -81,6 +82,7 @@ class ResizeMethod(StrEnum):
 class GroupReason(StrEnum):
     BROKEN = "Broken"
     CONFLICT = "Conflict"
+    STOPPED = "Stopped"
     NOT_REACHED = "NotReached"
 
 
@@ -162,6 +164,12 @@ def _edit(before: Snapshot, key: str, wanted: JsonObject) -> TemplateEdit | None
     return None if content == wanted else classify_revision_edit(content, wanted)
 
 
+def _stays_as_it_is(before: LeaderWorkerSet, after: LeaderWorkerSet) -> bool:
+    """The template, and the strategy by which groups that stopped are reconsidered."""
+    same = revisions.content(before)["spec"] == revisions.content(after)["spec"]
+    return same and all(read(before.spec) == read(after.spec) for read in (resource_update_policy, deadline_seconds))
+
+
 def members_to_resize(before: Snapshot, after: LeaderWorkerSet) -> dict[int, list[Member]]:
     """The groups that the operator would ask about, from the highest index down, with what their pods go through."""
     if not resource_update_policy(after.spec).in_place:
@@ -223,6 +231,7 @@ class ResizeSimulation:
         self._partition = _partition(before, after)
         self._preflight = preflight
         self._edits = edits_of_groups(before, after)
+        self._changes_nothing = _stays_as_it_is(before.group_set, after)
         self._views = {index: self._first_view(before, index) for index in self._edits if index < after.replicas}
         self._existing = min(len(before.ordered_states), after.replicas)
         self._edit_of_absent = _edit(before, before.update_key, revisions.content(after)["spec"])
@@ -232,8 +241,10 @@ class ResizeSimulation:
         edit, leader, members = self._edits[index], before.leaders[index], _members(before, index)
         carried = leader.metadata.labels.get(group_labels.REVISION, "")
         pods = [_view_of_pod(pod, edit) for pod in members]
-        if read_record(leader.metadata.annotations) is not None:  # it finishes or reverts first
+        record = read_record(leader.metadata.annotations)
+        if record is not None:  # it finishes or reverts first
             pods = [replace(pod, forward=_NOT_SENT) for pod in pods]
+        stopped = record is not None and record.phase is Phase.REVERTED and record.revision == before.update_key
         return view_of_group(
             index,
             members,
@@ -242,6 +253,7 @@ class ResizeSimulation:
             edit,
             revision=carried if edit is not None else _NEW,
             default_size=before.group_set.template.size,
+            record=replace(record, revision=_NEW) if record and stopped and self._changes_nothing else None,
         )
 
     @property
@@ -328,6 +340,8 @@ class ResizeSimulation:
             if failure is not None:
                 return GroupResizeForecast(index, ResizeMethod.RECREATE, failure.refusal, failure.pod, failure.detail)
             return GroupResizeForecast(index, ResizeMethod.RECREATE, GroupReason.BROKEN)
+        if view.record is not None and view.record.phase is Phase.REVERTED:
+            return GroupResizeForecast(index, ResizeMethod.REFUSED, GroupReason.STOPPED, detail=view.record.message)
         for pod in view.pods:
             if pod.forward.conflict is not None:
                 return GroupResizeForecast(
