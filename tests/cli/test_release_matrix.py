@@ -11,7 +11,7 @@ from tests.rollouts.releases import V1, V2, V3, new_cluster
 from kohort.cli.actions import analysis, edit, list_workloads, release_stop, set_image, show
 from kohort.cli.connection import NOT_YET, PAUSED, REFUSED
 from kohort.kube.client import Client
-from kohort.kube.resources import DEPLOYMENTS, ROLLOUTS, STATEFUL_SETS, Resource
+from kohort.kube.resources import DEPLOYMENTS, ROLLOUT_HISTORIES, ROLLOUTS, STATEFUL_SETS, Resource
 from kohort.objects.json_types import JsonObject
 from kohort.rules import rollout_labels
 
@@ -22,8 +22,13 @@ STEPS: list[JsonObject] = [
 ]
 
 
+COUNTED_STEPS: list[JsonObject] = [{**step, "replicas": count} for step, count in zip(STEPS, (1, 3, 4), strict=True)]
+"""The same steps: in partition style, a percentage above 50 must not come with traffic."""
+
+
 def plan(style: str) -> JsonObject:
-    document = releases.rollout(steps=STEPS, blue_green=style == "blueGreen")
+    steps = COUNTED_STEPS if style == "partition" else STEPS
+    document = releases.rollout(steps=steps, blue_green=style == "blueGreen")
     if style != "blueGreen":
         document["spec"]["strategy"]["canary"]["enableExtraWorkloadForCanary"] = style == "canary"
     return document
@@ -120,6 +125,31 @@ async def test_a_release_that_is_aborted_tried_again_and_stopped(
         await story.until(lambda: story.images() == {V1})
         rollout = cluster.find(ROLLOUTS, "llm", NAMESPACE) or {}
         assert rollout["spec"]["disabled"] is True
+
+
+@pytest.mark.parametrize(("resource", "style"), [one for one in RELEASED if one.values[1] != "blueGreen"])
+async def test_the_version_that_was_aborted_is_the_one_that_is_tried_again(
+    resource: Resource, style: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if it replaced another one in the middle of its release, and never had a pod. A blue-green release must be
+    taken back before another version begins."""
+    async with new_cluster() as cluster:
+        story, user = deployments.Story(cluster, resource), Story(cluster, capsys)
+        name = f"{resource.kind.lower()}/llm"
+        await story.begin(plan(style))
+        await story.change(V2)
+        await story.at(1)
+        await story.change(V3)
+        await story.until(lambda: len(cluster.objects(ROLLOUT_HISTORIES, NAMESPACE)) == 2)
+        assert V3 not in story.images()
+        _, code = await user.run(edit.abort, name)
+        assert (code, user.complaint) == (0, "")
+        await story.healthy(V1)
+        await cluster.settle()
+        _, code = await user.run(edit.retry, name)
+        assert (code, user.complaint) == (0, "")
+        await story.at(1)
+        assert V3 in story.images()
 
 
 @pytest.mark.parametrize(("resource", "style"), RELEASED)

@@ -181,8 +181,10 @@ async def retry(client: Client, namespace: str, name: str) -> int:
     | is being released, and the release is rolling | its current step is begun again |
     | is a set that stopped at groups whose resources could not change in place | these groups are tried again |
     | is a set that waits because the resources of pods were changed on the pods | refused: it goes on by itself |
-    | is at rest, and the newest other version was made after the present one and runs nowhere | that version again |
     | is a Deployment, and its last release was rolled back | the template that the record of the release has |
+    | is at rest, and the newest other version was made after the present one and runs nowhere | that version again |
+
+    A Deployment has versions by their ReplicaSets, and a release that is aborted early never made one.
     """
     found = await snapshot_reader.subject(client, namespace, name)
     if isinstance(found, Snapshot) and (stopped := stopped_groups(found)):
@@ -200,10 +202,10 @@ async def retry(client: Client, namespace: str, name: str) -> int:
         await _patch_progress(client, rollout, {"nextStepIndex": index})
         show([f"step {index} of Rollout {rollout.metadata.name} is begun again"])
         return 0
+    if (record := await _given_up_record(client, found)) is not None:
+        return await _release_again(client, name, found, record)
     others = [one for one in history.in_order(found.versions) if one.key != found.update_key]
     if not others or not _was_given_up(found, others[-1]):
-        if (record := await _given_up_record(client, found)) is not None:
-            return await _release_again(client, name, found, record)
         raise Refusal(
             f"{title(found)} has no release that was given up; to return to an earlier revision: "
             f"{command(found, Verb.UNDO).text}"
@@ -223,7 +225,7 @@ def _conflict_text(found: Snapshot, groups: Sequence[int]) -> str:
 
 
 async def _given_up_record(client: Client, found: Subject) -> History | None:
-    """The record of the last release, if that was rolled back. The version itself was in another Deployment."""
+    """The record of the last release, if that was rolled back."""
     if found.rollout is None or found.kind != DEPLOYMENT:
         return None
     try:
