@@ -66,6 +66,22 @@ async def test_a_release_that_is_aborted_leaves_the_old_version(capsys: pytest.C
         assert {name: uid for name, uid in user.uids().items() if name in before} == before
 
 
+async def test_a_paused_release_that_is_aborted_is_followed_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    async with new_cluster() as cluster:
+        story, user = Story(cluster), Terminal(cluster, capsys)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1)
+        await user.run(edit.pause, "llm")
+        _, code = await user.run(show.status, "llm", "text", True, 600.0)
+        assert code == PAUSED
+        _, code = await user.run(edit.abort, "llm")
+        assert code == 0, user.complaint
+        text, code = await user.run(show.status, "llm", "text", True, 600.0)
+        assert code == 0, text
+        await story.healthy(V1)
+
+
 async def test_a_canary_that_does_not_come_up_is_explained_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     async with new_cluster() as cluster:
         story, user = Story(cluster), Terminal(cluster, capsys)

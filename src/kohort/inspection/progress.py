@@ -13,6 +13,7 @@ from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import state_of_set
 from kohort.kube import clock
+from kohort.rules import rollout_labels
 
 
 class WorkloadProgress(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,9 +46,11 @@ class WorkloadProgress(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def at_pause(self) -> bool:
-        """A release waits for approval."""
+        """A release waits for its user: a way back, and the end of an earlier release, go on without."""
         found = self.release
-        return found is not None and (found.waits_for_approval or found.paused)
+        if found is None or found.outdated or found.reason == rollout_labels.CANCELLING:
+            return False
+        return found.waits_for_approval or found.paused
 
 
 def progress_of(snapshot: Snapshot, now: datetime | None = None) -> WorkloadProgress:

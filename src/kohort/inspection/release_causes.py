@@ -99,7 +99,7 @@ def _problem(subject: Subject, rollout: Rollout) -> tuple[CauseKind, Problem, tu
         return CauseKind.ROLLOUT, ReleaseOutdated(), ()
     if (judged := stopping_analysis(rollout)) is not None:
         return CauseKind.ANALYSIS, StoppedByAnalysis(judged.message), _after_analysis(rollout)
-    if rollout.spec.strategy.paused:
+    if rollout.spec.strategy.paused and is_rolling(rollout):  # a pause does not stop the way back
         return CauseKind.ROLLOUT, RolloutPaused(), (Verb.RESUME, Verb.ABORT)
     if is_at_pause(subject) and _waits_for_approval(rollout):
         return CauseKind.ROLLOUT, StepWaitsForApproval(step), (Verb.APPROVE, Verb.ABORT)
