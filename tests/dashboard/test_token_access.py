@@ -19,11 +19,12 @@ from kohort.dashboard.access import TokenReviewer
 from kohort.dashboard.running import RunningDashboard, running
 from kohort.dashboard.server import DashboardSettings
 from kohort.dashboard.sessions import COOKIE
-from kohort.install.install_kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from kohort.kube.client import Client
 from kohort.kube.credentials import Credentials, Static
 from kohort.kube.http import Request, Response, Stream
 from kohort.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
     DEPLOYMENTS,
     EVENTS,
     LEADER_WORKER_SETS,

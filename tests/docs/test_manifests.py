@@ -8,8 +8,15 @@ import yaml
 from tests.docs.pages import ROOT
 from tests.installed import installed
 
-from kohort.install.install_kinds import CLUSTER_ROLES
-from kohort.kube.resources import LEADER_WORKER_SETS, NODES, RELEASE_ANALYSES, ROLLOUTS, TRAFFIC_ROUTINGS, Resource
+from kohort.kube.resources import (
+    CLUSTER_ROLES,
+    LEADER_WORKER_SETS,
+    NODES,
+    RELEASE_ANALYSES,
+    ROLLOUTS,
+    TRAFFIC_ROUTINGS,
+    Resource,
+)
 from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 

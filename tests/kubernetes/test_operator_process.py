@@ -111,7 +111,7 @@ async def _check_metrics(client: Client, session: aiohttp.ClientSession, port: i
     subject = {"kind": "ServiceAccount", "name": "reader", "namespace": "observed"}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "observed-reader"}
     binding = {"metadata": {"name": "observed-reader"}, "subjects": [subject], "roleRef": reference}
-    from kohort.install.install_kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+    from kohort.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 
     await client.create(CLUSTER_ROLES, role)
     await client.create(CLUSTER_ROLE_BINDINGS, binding)

@@ -7,8 +7,6 @@ from kohort.kube.resources import Resource
 from kohort.objects.json_types import JsonObject
 
 _RBAC = "rbac.authorization.k8s.io"
-CLUSTER_ROLES: Final = Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
-CLUSTER_ROLE_BINDINGS: Final = Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 ROLES: Final = Resource(_RBAC, "v1", "roles", "Role")
 ROLE_BINDINGS: Final = Resource(_RBAC, "v1", "rolebindings", "RoleBinding")
 NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
@@ -28,8 +26,8 @@ KNOWN: Final = (
     ISSUERS,
     resources.SECRETS,
     resources.CONFIG_MAPS,
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
+    resources.CLUSTER_ROLE_BINDINGS,
+    resources.CLUSTER_ROLES,
     ROLE_BINDINGS,
     ROLES,
     resources.SERVICE_ACCOUNTS,

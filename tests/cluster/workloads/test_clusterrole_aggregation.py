@@ -1,6 +1,7 @@
 """Aggregated roles hold the rules of what they select, also when that changes."""
 
-from kohort.cluster.workloads.clusterrole_aggregation import CLUSTER_ROLES, MANAGER, aggregated
+from kohort.cluster.workloads.clusterrole_aggregation import MANAGER, aggregated
+from kohort.kube.resources import CLUSTER_ROLES
 from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 

@@ -65,7 +65,7 @@ async def override(client: Client, namespace: str, name: str, reason: str) -> in
 
 
 async def _rollout(client: Client, namespace: str, name: str) -> Rollout:
-    found = await snapshot_reader.subject(client, namespace, name)
+    found = await snapshot_reader.subject(client, namespace, name, rollout_needed=True)
     if found.rollout is None:
         raise Refusal(f"no Rollout releases {title(found)}; only steps of Rollouts are judged")
     return found.rollout

@@ -7,7 +7,7 @@ import msgspec
 
 from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.output_formats import document, show, table
-from kohort.cli.connection import Refusal
+from kohort.cli.connection import Refusal, print_error
 from kohort.inspection import release, tree
 from kohort.inspection.release import Release, release_of
 from kohort.inspection.release_subject import title
@@ -43,9 +43,7 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
 async def list_workloads(client: Client, namespace: str, form: str, labels: str) -> int:
     """All sets, and the other workloads that a Rollout names. Without a namespace, of all."""
     keys = await snapshot_reader.keys(client, namespace, labels)
-    found: list[Snapshot | PlainWorkload] = [
-        await snapshot_reader.snapshot(client, one.namespace, one.name) for one in keys
-    ]
+    found, unreadable = await snapshot_reader.read_all(client, keys)
     for rollout in await snapshot_reader.list_if_readable(client, ROLLOUTS, namespace, Rollout):
         ref = rollout.spec.workload_ref
         if ref.is_group_set or ref.kind.lower() not in snapshot_reader.WORKLOADS:
@@ -57,12 +55,11 @@ async def list_workloads(client: Client, namespace: str, form: str, labels: str)
     lines = sorted((_line(one, now) for one in found), key=lambda one: (one.namespace, one.name))
     if form not in ("text", "wide"):
         show([document(lines, form)])
-        return 0
-    if not lines:
+    elif lines:
+        show(_drawn(lines, everywhere=not namespace))
+    elif not unreadable:
         show([await snapshot_reader.nothing(client, namespace, labels)])
-        return 0
-    show(_drawn(lines, everywhere=not namespace))
-    return 0
+    return print_error("\n".join(unreadable)) if unreadable else 0
 
 
 def _line(subject: Snapshot | PlainWorkload, now: datetime) -> Line:
@@ -123,7 +120,7 @@ class ReleaseRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 async def releases(client: Client, namespace: str, name: str, form: str) -> int:
     """Newest last."""
-    found = await snapshot_reader.subject(client, namespace, name)
+    found = await snapshot_reader.subject(client, namespace, name, rollout_needed=True)
     rollout = found.rollout
     if rollout is None:
         raise Refusal(f"no Rollout releases {title(found)}; its revisions: kohort history {found.reference}")

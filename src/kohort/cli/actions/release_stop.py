@@ -28,7 +28,7 @@ from kohort.rollouts.rollout_types import Rollout
 async def stop_release(
     client: Client, namespace: str, name: str, *, delete: bool, yes: bool, dry_run: bool, timeout: float
 ) -> int:
-    found = await snapshot_reader.subject(client, namespace, name)
+    found = await snapshot_reader.subject(client, namespace, name, rollout_needed=True)
     rollout = found.rollout
     if rollout is None:
         raise Refusal(f"no Rollout releases {title(found)}: there is nothing to stop")

@@ -9,7 +9,7 @@ from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.change_watch import Changes
 from kohort.cli.actions.live_text import Screen
 from kohort.cli.actions.output_formats import document, fitted, show, table
-from kohort.cli.connection import DIFFERENT, NOT_YET, PAUSED, TOO_LATE
+from kohort.cli.connection import DIFFERENT, NOT_YET, PAUSED, TOO_LATE, print_error
 from kohort.inspection import cause, history, progress, roll_pause, tree
 from kohort.inspection.advice import Command, Verb
 from kohort.inspection.container_causes import RECENTLY, restarts
@@ -26,32 +26,39 @@ from kohort.inspection.workload_views import (
 )
 from kohort.kube import clock
 from kohort.kube.client import Client
-from kohort.kube.resources import Key
 
 
 async def get(client: Client, namespace: str, name: str | None, form: str, watch: bool, labels: str = "") -> int:
     """One workload, or all sets of a namespace; without a namespace, all."""
     if not watch:
-        lines = await _pictures(client, namespace, name, form, labels)
+        lines, unreadable = await _pictures(client, namespace, name, form, labels)
         show(fitted(lines) if form == "text" else lines)
-        return 0
+        return print_error("\n".join(unreadable)) if unreadable else 0
     if name is not None:
         name = (await snapshot_reader.subject(client, namespace, name)).reference
     with Screen(live=form in ("text", "wide")) as screen:
         async with Changes(client, namespace, name) as changes:
             while True:
                 await changes.next()
-                screen.show("\n".join(await _pictures(client, namespace, name, form, labels)))
+                lines, unreadable = await _pictures(client, namespace, name, form, labels)
+                screen.show("\n".join([*lines, *unreadable] if form in ("text", "wide") else lines))
 
 
-async def _pictures(client: Client, namespace: str, name: str | None, form: str, labels: str) -> list[str]:
-    wanted = [Key(namespace, name)] if name else await snapshot_reader.keys(client, namespace, labels)
-    trees = [_tree(await snapshot_reader.subject(client, one.namespace, one.name)) for one in wanted]
+async def _pictures(
+    client: Client, namespace: str, name: str | None, form: str, labels: str
+) -> tuple[list[str], list[str]]:
+    """Lines, and why workloads are missing in them."""
+    if name:
+        found, unreadable = snapshot_reader.Readings([await snapshot_reader.subject(client, namespace, name)], [])
+    else:
+        keys = await snapshot_reader.keys(client, namespace, labels)
+        found, unreadable = await snapshot_reader.read_all(client, keys)
+    trees = [_tree(one) for one in found]
     if form in ("json", "yaml"):
-        return [document(trees[0] if name else trees, form)]
-    if not trees:
-        return [await snapshot_reader.nothing(client, namespace, labels)]
-    return [line for one in trees for line in _drawn(one, wide=form == "wide")]
+        return [document(trees[0] if name else trees, form)], unreadable
+    if not trees and not unreadable:
+        return [await snapshot_reader.nothing(client, namespace, labels)], []
+    return [line for one in trees for line in _drawn(one, wide=form == "wide")], unreadable
 
 
 def _tree(subject: Snapshot | PlainWorkload) -> tree.SetTree | WorkloadTree:

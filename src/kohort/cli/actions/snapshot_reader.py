@@ -47,10 +47,11 @@ from kohort.objects.core import ConfigMap, Event, Node, PersistentVolumeClaim, P
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta, PartialObject, Selector
 from kohort.objects.policy import PodDisruptionBudget
+from kohort.objects.recorded_json import read_recorded
 from kohort.objects.selectors import LabelSelector
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
-from kohort.rules.rollout_labels import CANARY_DEPLOYMENT, CANARY_SET
+from kohort.rules.rollout_labels import CANARY_DEPLOYMENT, CANARY_SET, IN_PROGRESSING
 
 
 class PlainWorkloadKind(NamedTuple):
@@ -68,8 +69,11 @@ WORKLOADS: Final = {
 """Workloads without groups, by what a person types for their kind."""
 
 
-async def subject(client: Client, namespace: str, name: str, *, surroundings: bool = False) -> Snapshot | PlainWorkload:
-    """A workload by its name on the command line.
+async def subject(
+    client: Client, namespace: str, name: str, *, surroundings: bool = False, rollout_needed: bool = False
+) -> Snapshot | PlainWorkload:
+    """A workload by its name on the command line. `rollout_needed` is for commands about its Rollout: they are refused
+    to users who may not list Rollouts.
 
     | typed | found |
     |---|---|
@@ -79,12 +83,14 @@ async def subject(client: Client, namespace: str, name: str, *, surroundings: bo
     """
     kind, slash, rest = name.partition("/")
     if slash and kind in WORKLOADS:
-        return await _workload(client, namespace, WORKLOADS[kind], rest, surroundings)
+        return await _workload(client, namespace, WORKLOADS[kind], rest, surroundings, rollout_needed)
     plain = rest if slash else name
     if slash and kind == ROLLOUT:
         return await _of_rollout(client, namespace, plain, surroundings)
     try:
-        return await snapshot(client, namespace, plain, surroundings=surroundings)
+        return await snapshot(client, namespace, plain, surroundings=surroundings, rollout_needed=rollout_needed)
+    except UnreadableRollouts:
+        raise
     except Refusal:
         if slash:
             raise
@@ -111,7 +117,12 @@ async def _of_rollout(client: Client, namespace: str, name: str, surroundings: b
 
 
 async def _workload(
-    client: Client, namespace: str, kind: PlainWorkloadKind, name: str, surroundings: bool
+    client: Client,
+    namespace: str,
+    kind: PlainWorkloadKind,
+    name: str,
+    surroundings: bool,
+    rollout_needed: bool = False,
 ) -> PlainWorkload:
     document: JsonObject | None = await client.find(kind.resource, name, namespace)
     if document is None:
@@ -119,9 +130,10 @@ async def _workload(
         raise Refusal(
             f"there is no {kind.kind} {name} in namespace {namespace}; there are: {', '.join(sorted(there)) or 'none'}"
         )
+    metadata = msgspec.convert(document["metadata"], ObjectMeta)
     found, rollouts, events, claims = await asyncio.gather(
         _pods_of(client, kind, document),
-        list_if_readable(client, ROLLOUTS, namespace, Rollout),
+        _rollouts(client, f"{kind.kind} {name}", metadata, rollout_needed),
         list_if_readable(client, EVENTS, namespace, Event, surroundings),
         list_if_readable(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
     )
@@ -172,7 +184,9 @@ def _owner(metadata: ObjectMeta) -> str:
     return owner.uid if owner is not None else ""
 
 
-async def snapshot(client: Client, namespace: str, name: str, *, surroundings: bool = False) -> Snapshot:
+async def snapshot(
+    client: Client, namespace: str, name: str, *, surroundings: bool = False, rollout_needed: bool = False
+) -> Snapshot:
     """A LeaderWorkerSet. `surroundings` also reads events, claims and the Service, which only explanations need."""
     kind, slash, rest = name.partition("/")
     if slash and kind != GROUP_SET:
@@ -181,11 +195,11 @@ async def snapshot(client: Client, namespace: str, name: str, *, surroundings: b
     name = group_set.metadata.name
     found, rollouts, events, claims, service, kept = await asyncio.gather(
         _groups(client, group_set),
-        list_if_readable(client, ROLLOUTS, namespace, Rollout),
+        _rollouts(client, f"LeaderWorkerSet {name}", group_set.metadata, rollout_needed),
         list_if_readable(client, EVENTS, namespace, Event, surroundings),
         list_if_readable(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
         _service(client, namespace, name, surroundings),
-        failures(client, group_set) if surroundings else _none(),
+        _failures_if_readable(client, group_set, surroundings),
     )
     ours = [one for one in rollouts if one.spec.workload_ref.is_group_set and one.spec.workload_ref.name == name]
     rollout = ours[0] if ours else None
@@ -263,17 +277,19 @@ async def _domains_of_others(client: Client, found: Snapshot) -> dict[str, tuple
 
 
 async def failures(client: Client, group_set: LeaderWorkerSet) -> list[GroupFailure]:
-    """What the operator has kept about failures of groups; none if the user may not read it."""
+    """What the operator has kept about failures of groups."""
     metadata = group_set.metadata
-    try:
-        kept = await client.find(CONFIG_MAPS, config_map_name(metadata.name), metadata.namespace, type=ConfigMap)
-    except Forbidden:
-        return []
+    kept = await client.find(CONFIG_MAPS, config_map_name(metadata.name), metadata.namespace, type=ConfigMap)
     return decoded(kept.data.get(KEY, "")) if kept is not None and owned_by(kept.metadata, group_set) else []
 
 
-async def _none() -> list[GroupFailure]:
-    return []
+async def _failures_if_readable(client: Client, group_set: LeaderWorkerSet, wanted: bool) -> list[GroupFailure]:
+    if not wanted:
+        return []
+    try:
+        return await failures(client, group_set)
+    except Forbidden:
+        return []
 
 
 async def _canary(client: Client, stable: Snapshot) -> Snapshot | None:
@@ -295,13 +311,45 @@ def _owned(revision: Revision, group_set: LeaderWorkerSet) -> bool:
 async def list_if_readable(
     client: Client, resource: Resource, namespace: str, type: type[T], wanted: bool = True
 ) -> list[T]:
-    """What helps but is not needed: kinds that are not installed or not ours to read are left out."""
+    """What helps but is not needed: kinds that are not installed or not ours to read are left out. Not for what a
+    statement rests on: that there is none, and that the user may not see any, are different answers."""
     if not wanted:
         return []
     try:
         return list((await client.list(resource, namespace, type=type)).items)
     except (NotFound, Forbidden):
         return []
+
+
+class UnreadableRollouts(Refusal):
+    """Without its Rollout, nothing true could be said about a workload."""
+
+
+async def _rollouts(client: Client, title: str, metadata: ObjectMeta, needed: bool) -> list[Rollout]:
+    """Those of the namespace of a workload.
+
+    | the cluster | the workload | so |
+    |---|---|---|
+    | does not serve Rollouts | any | none |
+    | does not let the user list them | is held by a release, or the command is about its Rollout | UnreadableRollouts |
+    | does not let the user list them | otherwise: it can be shown without | none |
+    """
+    try:
+        return list((await client.list(ROLLOUTS, metadata.namespace, type=Rollout)).items)
+    except NotFound:
+        return []
+    except Forbidden as problem:
+        mark = metadata.annotations.get(IN_PROGRESSING)
+        if mark is None and not needed:
+            return []
+        name = (read_recorded(mark or "", dict[str, str]) or {}).get("rolloutName", "")
+        held = f"; {title} is held by a release of Rollout {name}" if mark is not None else ""
+        raise UnreadableRollouts(f"{unlisted_rollouts(metadata.namespace)}{held}") from problem
+
+
+def unlisted_rollouts(namespace: str) -> str:
+    place = f"in namespace {namespace}" if namespace else "in all namespaces"
+    return f"you may not list rollouts {place}; ask an administrator of the cluster for this right"
 
 
 async def find_set(client: Client, namespace: str, name: str) -> LeaderWorkerSet:
@@ -358,6 +406,23 @@ async def keys(client: Client, namespace: str, labels: str = "") -> list[Key]:
     return sorted(
         key for key, one in by_key.items() if Key(key.namespace, one.metadata.labels.get(CANARY_SET, "")) not in by_key
     )
+
+
+class Readings(NamedTuple):
+    subjects: list[Snapshot | PlainWorkload]
+    unreadable: list[str]
+    """Why others are missing."""
+
+
+async def read_all(client: Client, wanted: Sequence[Key]) -> Readings:
+    """One that cannot be shown does not hide the others."""
+    found = Readings([], [])
+    for one in wanted:
+        try:
+            found.subjects.append(await subject(client, one.namespace, one.name))
+        except UnreadableRollouts as problem:
+            found.unreadable.append(str(problem))
+    return found
 
 
 async def nothing(client: Client, namespace: str, labels: str) -> str:

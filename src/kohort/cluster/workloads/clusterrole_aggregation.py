@@ -9,11 +9,10 @@ from typing import Final
 
 from kohort.kube.controller import Requeue
 from kohort.kube.manager import Manager
-from kohort.kube.resources import Key, Resource
+from kohort.kube.resources import CLUSTER_ROLES, Key
 from kohort.objects.json_types import JsonObject
 from kohort.objects.selectors import LabelSelector
 
-CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 MANAGER: Final = "clusterrole-aggregation-controller"
 
 
