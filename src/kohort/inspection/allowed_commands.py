@@ -7,7 +7,7 @@ Commands ask before they write, and `kohort explain` asks before it recommends o
 | approve | a step of its Rollout waits, for an approval or for its time to pass |
 | approve --step N | its Rollout is rolling, and has a step N; the next one: as approve |
 | abort | the version that is wanted is not the stable one, and that is still kept |
-| resume | its Rollout is paused, or without one the workload itself |
+| resume | its Rollout is paused, or the workload itself |
 | undo | an earlier version is kept that served |
 """
 
@@ -24,6 +24,7 @@ from kohort.inspection.release import (
     overridable_analysis,
 )
 from kohort.inspection.release_subject import Subject, command, title
+from kohort.inspection.roll_pause import paused
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import rollout_labels
 
@@ -103,7 +104,7 @@ def abort_refusal(subject: Subject) -> str:
 def resume_refusal(subject: Subject) -> str:
     rollout = subject.rollout
     if rollout is not None:
-        return "" if rollout.spec.strategy.paused else f"Rollout {rollout.metadata.name} is not paused"
+        return "" if paused(subject) else f"Rollout {rollout.metadata.name} is not paused"
     return "" if subject.held else f"{title(subject)} is not paused"
 
 

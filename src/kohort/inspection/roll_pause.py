@@ -19,7 +19,9 @@ from kohort.inspection.release_subject import Subject, command
 from kohort.inspection.snapshot import PAUSE_NOTE, Snapshot
 from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, PlainWorkload
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts.group_set import HELD_GROUPS_PARTITION
 from kohort.rules.group_identity import parse_index
+from kohort.rules.rollout_labels import IN_PROGRESSING, ORIGINAL_LWS_STRATEGY
 
 NOTE: Final = PAUSE_NOTE
 
@@ -35,6 +37,12 @@ def paused(subject: Subject) -> bool:
     rollout = subject.rollout
     if rollout is not None and rollout.spec.strategy.paused:
         return True
+    return has_own_pause(subject)
+
+
+def has_own_pause(subject: Subject) -> bool:
+    """The workload itself is paused, whatever its Rollout is. While a Rollout releases a Deployment, `paused` of the
+    Deployment belongs to the release."""
     if isinstance(subject, PlainWorkload):
         return subject.kind == DEPLOYMENT and subject.held and not subject.releasing
     return NOTE in subject.metadata.annotations
@@ -76,11 +84,29 @@ def pause(snapshot: Snapshot) -> PauseDecision:
 
 
 def resume(snapshot: Snapshot) -> PauseDecision:
+    """While a release holds the set, the admission of sets keeps the hold, and the partition is that of the time after
+    the release.
+
+    | the note says | the set | partition |
+    |---|---|---|
+    | that of a hold: it was paused while a release held it | is held by a release, or no longer | stays |
+    | that of a hold | was left held | 0 |
+    | anything else | rolls to a released version, and gets its partition back after that | stays, and the note too |
+    | anything else | otherwise | as noted |
+    """
     group_set, name = snapshot.group_set, snapshot.name
-    noted = group_set.metadata.annotations.get(NOTE)
+    annotations = group_set.metadata.annotations
+    noted = annotations.get(NOTE)
     if noted is None and group_set.partition == 0:
         return PauseDecision(None, f"{name} is not paused")
-    partition = parse_index(noted) or 0
+    partition, now = parse_index(noted) or 0, group_set.partition
+    if partition >= HELD_GROUPS_PARTITION:
+        if IN_PROGRESSING in annotations or now < HELD_GROUPS_PARTITION:
+            return PauseDecision({"metadata": {"annotations": {NOTE: None}}}, f"{name} is not paused any more")
+        partition = 0
+    if ORIGINAL_LWS_STRATEGY in annotations and IN_PROGRESSING not in annotations and now < HELD_GROUPS_PARTITION:
+        again = command(snapshot, Verb.RESUME).text
+        return PauseDecision(None, f"{name} rolls to the version that was released; lift its pause after that: {again}")
     limit = f" down to partition {partition}" if partition else ""
     return PauseDecision(_patch(partition, None), f"{name} goes on{limit}")
 

@@ -22,7 +22,7 @@ from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import DEPLOYMENT, PlainWorkload
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
-from kohort.kube.errors import Conflict, Forbidden, Invalid, NotFound
+from kohort.kube.errors import Conflict, Invalid, NotFound
 from kohort.kube.merge_patch import locked
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUTS, Resource
 from kohort.objects.json_types import JsonObject
@@ -94,11 +94,15 @@ async def pause(client: Client, namespace: str, name: str) -> int:
 
 
 async def resume(client: Client, namespace: str, name: str) -> int:
+    """Lifts the pause of the Rollout, and that of the workload: it may have been paused before it had a Rollout."""
     found = await snapshot_reader.subject(client, namespace, name)
-    if found.rollout is not None:
-        return await _pause_rollout(client, found.rollout, False)
-    decision = roll_pause.resume_workload(found) if isinstance(found, PlainWorkload) else roll_pause.resume(found)
-    return await _hold(client, found, decision)
+    rollout, own = found.rollout, roll_pause.has_own_pause(found)
+    if rollout is None or own:
+        decision = roll_pause.resume_workload(found) if isinstance(found, PlainWorkload) else roll_pause.resume(found)
+        await _hold(client, found, decision)
+    if rollout is not None and (rollout.spec.strategy.paused or not own):
+        await _pause_rollout(client, rollout, False)
+    return 0
 
 
 async def _hold(client: Client, found: Subject, decision: roll_pause.PauseDecision) -> int:
@@ -118,7 +122,7 @@ async def _pause_rollout(client: Client, rollout: Rollout, paused: bool) -> int:
 
 async def approve(client: Client, namespace: str, name: str, step: int | None = None, full: bool = False) -> int:
     """Lets a step that waits for a person go on; or goes on with another step, with `full` with the last one."""
-    found = await snapshot_reader.subject(client, namespace, name)
+    found = await snapshot_reader.subject(client, namespace, name, rollout_needed=True)
     if full and found.rollout is not None:
         step = len(found.rollout.strategy.steps)
     refused = allowed_commands.approval_refusal(found) if step is None else allowed_commands.jump_refusal(found, step)
@@ -230,7 +234,7 @@ async def _given_up_record(client: Client, found: Subject) -> History | None:
         return None
     try:
         records = await recorded_releases(client, found.rollout)
-    except (NotFound, Forbidden):
+    except NotFound:
         return None
     return records[-1] if records and records[-1].outcome == ReleaseOutcome.ROLLED_BACK else None
 
