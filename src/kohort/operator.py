@@ -2,8 +2,8 @@
 
 On a real cluster the definitions and webhook configurations come from `kohort install`; then `register` only runs the
 controllers. Nothing is installed on an embedded cluster, so there the operator brings its own
-(`self_contained`): it installs the definitions, offers its webhooks (by a call within the process, or on loopback) and
-points the API server at them.
+(`self_contained`): it installs the definitions and the roles for users, offers its webhooks (by a call within the
+process, or on loopback) and points the API server at them.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from kohort.kube.client import Client
 from kohort.kube.errors import AlreadyExists, Invalid, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import (
+    CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -36,6 +37,7 @@ from kohort.rollouts.registration import DEFAULT as DEFAULT_FEATURES
 from kohort.rollouts.registration import register as register_rollouts
 from kohort.rollouts.traffic.annotations import CONFIGURATION, CONFIGURATION_NAMESPACE
 from kohort.rollouts.traffic.registration import register as register_traffic
+from kohort.rules.user_roles import user_roles
 
 FIELD_MANAGER: Final = "kohort-operator"
 LABELS: Final = {well_known_names.APP_NAME: "lws", "app.kubernetes.io/managed-by": "kohort"}
@@ -86,6 +88,7 @@ def register(
         address = await host.open(endpoints)
         await install_definitions(manager.client, address)
         await install_webhooks(manager.client, address)
+        await _install_user_roles(manager.client, rollouts)
         if rollouts:
             await _ensure_namespace(manager.client, scripts_namespace)
 
@@ -100,16 +103,24 @@ async def _ensure_namespace(client: Client, name: str) -> None:
             await client.create(NAMESPACES, {"metadata": {"name": name, "labels": dict(LABELS)}})
 
 
+async def _install_user_roles(client: Client, rollouts: bool) -> None:
+    """What is as it should be is not written again."""
+    for role in map(labelled, user_roles(rollouts=rollouts)):
+        found: JsonObject | None = await client.find(CLUSTER_ROLES, role["metadata"]["name"])
+        if found is None or not contains(found, role):
+            await client.apply(CLUSTER_ROLES, role, field_manager=FIELD_MANAGER)
+
+
 def definitions(address: Address | None = None, *, rollouts: bool = True) -> list[JsonObject]:
     """Every CustomResourceDefinition of kohort. `address` is where older versions of Rollouts are converted."""
     converter = None if address is None else address.client(CONVERT)
     found = [group_definition.definition(), *(rollout_definitions.definitions(converter) if rollouts else [])]
-    return [_labelled(one) for one in found]
+    return [labelled(one) for one in found]
 
 
 def webhooks(address: Address, *, rollouts: bool = True) -> list[JsonObject]:
     """Every webhook configuration of kohort, for webhooks that are served at `address`."""
-    return [_labelled(one) for one in configurations(address, rollouts=rollouts)]
+    return [labelled(one) for one in configurations(address, rollouts=rollouts)]
 
 
 def is_labelled(obj: JsonObject) -> bool:
@@ -117,7 +128,7 @@ def is_labelled(obj: JsonObject) -> bool:
     return all(labels.get(name) == value for name, value in LABELS.items())
 
 
-def _labelled(obj: JsonObject) -> JsonObject:
+def labelled(obj: JsonObject) -> JsonObject:
     labels = {**obj["metadata"].get("labels", {}), **LABELS}
     return {**obj, "metadata": {**obj["metadata"], "labels": labels}}
 

@@ -15,10 +15,10 @@ from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.manager.capabilities import STATUS
 from kohort.manager.configuration import LEASE, SECRET
 from kohort.objects.json_types import JsonObject
-from kohort.objects.well_known_names import AGGREGATE_TO
-from kohort.operator import LABELS
+from kohort.operator import LABELS, labelled
 from kohort.rollouts.traffic.annotations import CONFIGURATION as SCRIPTS
 from kohort.rules import rollout_labels
+from kohort.rules.user_roles import user_roles
 
 ACCOUNT: Final = "lws-controller-manager"
 MANAGER: Final = "lws-manager-role"
@@ -155,7 +155,9 @@ def access(options: InstallOptions) -> list[JsonObject]:
         objects += role_with_binding(
             "ClusterRole", MANAGER, [*workload_rules(options), *cluster_rules(options)], namespace
         )
-    return [*objects, *user_roles()]
+    reader: list[JsonObject] = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    users = [labelled(one) for one in user_roles(rollouts=options.rollouts)]
+    return [*objects, *users, _role("ClusterRole", METRICS_READER, reader)]
 
 
 def gang_access(options: InstallOptions) -> list[JsonObject]:
@@ -170,34 +172,12 @@ def gang_access(options: InstallOptions) -> list[JsonObject]:
     ]
 
 
-def user_roles() -> list[JsonObject]:
-    """For users: joined to the roles admin, edit and view that clusters have."""
-    everything = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-    editor = [
-        rule([_SETS], ["leaderworkersets", "leaderworkersets/scale"], everything),
-        rule([_SETS], ["leaderworkersets/status"], ["get"]),
-    ]
-    viewer = [
-        rule([_SETS], ["leaderworkersets", "leaderworkersets/scale"], ["get", "list", "watch"]),
-        rule([_SETS], ["leaderworkersets/status"], ["get"]),
-    ]
-    reader: list[JsonObject] = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
-    return [
-        _role("ClusterRole", "lws-leaderworkerset-editor-role", editor, joined=("admin", "edit")),
-        _role("ClusterRole", "lws-leaderworkerset-viewer-role", viewer, joined=("view",)),
-        _role("ClusterRole", METRICS_READER, reader),
-    ]
+def _metadata(name: str, namespace: str = "") -> JsonObject:
+    return {"name": name, **({"namespace": namespace} if namespace else {}), "labels": {**LABELS}}
 
 
-def _metadata(name: str, namespace: str = "", joined: tuple[str, ...] = ()) -> JsonObject:
-    labels = {**LABELS, **{f"{AGGREGATE_TO}{one}": "true" for one in joined}}
-    return {"name": name, **({"namespace": namespace} if namespace else {}), "labels": labels}
-
-
-def _role(
-    kind: str, name: str, rules: list[JsonObject], namespace: str = "", joined: tuple[str, ...] = ()
-) -> JsonObject:
-    metadata = _metadata(name, namespace, joined)
+def _role(kind: str, name: str, rules: list[JsonObject], namespace: str = "") -> JsonObject:
+    metadata = _metadata(name, namespace)
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "rules": rules}
 
 
