@@ -134,6 +134,24 @@ async def test_an_approval_does_not_reach_the_step_after_the_one_that_was_looked
         await story.at(3)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ({set_image.FIRST: "main"}, "main is a container of LeaderWorkerSet llm, and no image is given for it: write"),
+        ({"main": "UPPER CASE"}, "'UPPER CASE' is not a reference to an image"),
+    ],
+)
+async def test_set_image_refuses_what_cannot_be_meant(
+    story: Callable[..., Json], wanted: dict[str, str], why: str
+) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(1).size(1))
+        before = user.image()
+        text, code = await user.run(set_image.set_images, "llm", wanted, "all", "", False)
+        assert (text, code, user.image()) == ("", REFUSED, before)
+        assert why in user.complaint
+
+
 async def test_set_image_notes_why(story: Callable[..., Json]) -> None:
     async with story() as user:
         leader = pod().containers(container("server", "a:1"), container("router", "b:1"))

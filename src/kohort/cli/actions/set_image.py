@@ -11,6 +11,7 @@ from kohort.inspection.served_revisions import CHANGE_CAUSE
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import PlainWorkload
 from kohort.kube.client import Client, PatchType
+from kohort.objects.image_reference import is_image_reference
 from kohort.objects.json_types import JsonObject
 
 FIRST = ""
@@ -44,6 +45,9 @@ async def set_images(
 
 def image_patch(subject: Snapshot | PlainWorkload, wanted: Mapping[str, str], role: str = "all") -> list[JsonObject]:
     """Only what changes. Leaders and workers may have different containers: every name must be found once."""
+    for image in wanted.values():
+        if not is_image_reference(image):
+            raise Refusal(f"{image!r} is not a reference to an image, such as model:2 or example.com/llm/model:2")
     missing = set(wanted)
     patch: list[JsonObject] = []
     names: dict[str, None] = {}
@@ -58,6 +62,9 @@ def image_patch(subject: Snapshot | PlainWorkload, wanted: Mapping[str, str], ro
                 if container.get("image") != wanted[key]:
                     place = f"{path}/spec/{part}/{index}/image"
                     patch.append({"op": "add", "path": place, "value": wanted[key]})
+    if wanted.get(FIRST) in names:
+        name = wanted[FIRST]
+        raise Refusal(f"{name} is a container of {title(subject)}, and no image is given for it: write {name}=IMAGE")
     if missing:
         raise Refusal(f"{title(subject)} has no container {', '.join(sorted(missing))}; there are: {', '.join(names)}")
     return patch
