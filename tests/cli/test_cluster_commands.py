@@ -59,6 +59,28 @@ def test_a_kubeconfig_that_does_not_exist(name: str, tmp_path: Path) -> None:
     assert err == f"kohort: {missing}: no such file; `kohort up --detach` starts a cluster on this machine\n"
 
 
+def test_the_cluster_of_the_kubeconfig_in_use_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its data directory is not the default one; nothing runs there."""
+    data = tmp_path / "second"
+    (data / "pki").mkdir(parents=True)
+    (data / "kubeconfig").write_text(
+        "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]\n"
+        "contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
+    )
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "first"))
+    monkeypatch.setenv("KUBECONFIG", str(data / "kubeconfig"))
+    assert invoke("status", "--cluster") == (1, "", f"kohort: kohort is not running on {data}\n")
+    chosen = invoke("status", "--cluster", "--data-dir", str(tmp_path / "third"))
+    assert chosen == (1, "", f"kohort: kohort is not running on {tmp_path / 'third'}\n")
+    _, _, err = invoke("get")
+    assert f"is the cluster running? (kohort up --detach --data-dir {data}, or" in err
+    foreign = tmp_path / "kubeconfig"
+    foreign.write_text((data / "kubeconfig").read_text())
+    monkeypatch.setenv("KUBECONFIG", str(foreign))
+    default = tmp_path / "first" / "kohort"
+    assert invoke("status", "--cluster") == (1, "", f"kohort: kohort is not running on {default}\n")
+
+
 @pytest.mark.parametrize("command", [["get"], ["install"], ["uninstall", "--yes"]], ids=" ".join)
 def test_a_cluster_that_does_not_answer(command: list[str], tmp_path: Path) -> None:
     config = tmp_path / "config"

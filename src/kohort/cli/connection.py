@@ -209,7 +209,7 @@ async def _connected(target: CommandTarget, action: Action) -> int:
         return print_error(f"{problem}; {_nearest()}")
     client = Client(transport, field_manager=target.client, user_agent=target.client)
     try:
-        return await guarded(action, client, target.namespace or transport.connection.namespace)
+        return await guarded(action, client, target.namespace or transport.connection.namespace, target)
     finally:
         await client.close()
 
@@ -224,8 +224,18 @@ def _nearest() -> str:
     return "`kohort up --detach` starts a cluster on this machine"
 
 
-async def guarded(action: Action, client: "Client", namespace: str) -> int:
-    """The exit code of an action; its failures are printed in one line."""
+def _start_command(target: CommandTarget | None) -> str:
+    """What starts the cluster of the kubeconfig in use, if that is one of this machine."""
+    from kohort.kube.kubeconfig import files_in_use
+    from kohort.up.data_directory import DataDirectory, default_directory, directory_in_use
+
+    if target is None or target.context:
+        return DataDirectory(default_directory()).start_command
+    return DataDirectory(directory_in_use(files_in_use(target.kubeconfig)) or default_directory()).start_command
+
+
+async def guarded(action: Action, client: "Client", namespace: str, target: CommandTarget | None = None) -> int:
+    """The exit code of an action; its failures are printed in one line. `target` is what the user has chosen."""
     from kohort.cli.error_messages import described
     from kohort.inspection.history import NoSuchRevision
     from kohort.kube.errors import ApiError
@@ -235,7 +245,7 @@ async def guarded(action: Action, client: "Client", namespace: str) -> int:
     except (Refusal, NoSuchRevision) as problem:
         return print_error(str(problem))
     except ApiError as problem:
-        return print_error(described(problem, namespace))
+        return print_error(described(problem, namespace, start=_start_command(target)))
 
 
 def print_error(text: str) -> int:

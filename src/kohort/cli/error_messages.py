@@ -13,8 +13,8 @@ from kohort.kube.errors import (
 from kohort.rules.api_server_message import RequestRefusal, request_refusal, without_field, without_patch
 
 
-def described(problem: ApiError, namespace: str, subject: str = "") -> str:
-    """`subject` is what was sent, for answers that do not name it.
+def described(problem: ApiError, namespace: str, subject: str = "", *, start: str = "kohort up --detach") -> str:
+    """`subject` is what was sent, for answers that do not name it; `start` is what would start the cluster.
 
     | answer | the message adds |
     |---|---|
@@ -29,7 +29,7 @@ def described(problem: ApiError, namespace: str, subject: str = "") -> str:
     refusal = request_refusal(text)
     if isinstance(problem, Unreachable):
         text = f"{problem.unconnected} cannot be reached" if problem.unconnected else text
-        return f"no answer: {text}; is the cluster running? (kohort up --detach, or choose another --context)"
+        return f"no answer: {text}; is the cluster running? ({start}, or choose another --context)"
     if isinstance(problem, Unauthorized):
         return "the cluster does not know these credentials; log in again, or choose another --context or --kubeconfig"
     if isinstance(problem, Invalid) or (isinstance(problem, Forbidden) and _names_fields(problem)):

@@ -18,7 +18,7 @@ from kohort.cli.connection import CommandTarget, cluster_options, execute, outpu
 @click.option(
     "--data-dir",
     type=option_types.SomePath(),
-    help="With --cluster: its data directory.  [default: in the XDG data directory]",
+    help="With --cluster: its data directory.  [default: that of the kubeconfig, or in the XDG data directory]",
 )
 @cluster_options
 def command(
@@ -39,7 +39,7 @@ def command(
 
         if name is not None or watch:
             raise click.UsageError("--cluster is about the cluster as a whole: leave out NAME and --watch")
-        sys.exit(cluster_parts.show(data_dir, output))
+        sys.exit(cluster_parts.show(data_dir, output, target))
     if name is None:
         raise click.UsageError("Missing argument 'NAME'.")
     from kohort.cli.actions import show

@@ -35,7 +35,7 @@ class BrokenKubeconfig(KubeconfigError):
 
 def load(path: str | Path | None = None, *, context: str = "") -> HttpsTransport:
     """A transport to the cluster of a kubeconfig, or to the cluster that this process runs in."""
-    files = _files(path)
+    files = files_in_use(path)
     if files:
         return _from_files(files, context)
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
@@ -45,7 +45,7 @@ def load(path: str | Path | None = None, *, context: str = "") -> HttpsTransport
 
 def contexts(path: str | Path | None = None) -> list[str]:
     """The names of those that there are."""
-    return _merge(_files(path)).names("contexts")
+    return _merge(files_in_use(path)).names("contexts")
 
 
 def in_cluster(directory: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.environ) -> HttpsTransport:
@@ -63,7 +63,8 @@ def in_cluster(directory: Path = SERVICE_ACCOUNT, environment: Mapping[str, str]
     return HttpsTransport(connection, Credentials(Files(token=directory / "token")))
 
 
-def _files(path: str | Path | None) -> list[Path]:
+def files_in_use(path: str | Path | None = None) -> list[Path]:
+    """`path` is what the user has named; otherwise as kubectl chooses them."""
     if path is not None:
         return [Path(path)]
     listed = [Path(text) for text in os.environ.get("KUBECONFIG", "").split(os.pathsep) if text]

@@ -21,7 +21,7 @@ import shlex
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -46,6 +46,17 @@ _HOLDER_TRIES = 100
 def default_directory() -> Path:
     base = os.environ.get("XDG_DATA_HOME", "")
     return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "kohort"
+
+
+def directory_in_use(kubeconfigs: Sequence[Path]) -> Path | None:
+    """The data directory of the cluster whose kubeconfig is in use; None if that is not one of a data directory. Of
+    several files the first one names the current context."""
+    if not kubeconfigs:
+        return None
+    file = kubeconfigs[0].expanduser().resolve()
+    found = DataDirectory(file.parent)
+    used = any((found.path / marker).exists() for marker in MARKERS)
+    return found.path if file == found.kubeconfig and used else None
 
 
 class Stopped(msgspec.Struct, frozen=True):
@@ -147,8 +158,16 @@ class DataDirectory:
         return f"export KUBECONFIG={shlex.quote(str(self.kubeconfig))}"
 
     def _down(self) -> str:
-        elsewhere = f" --data-dir {shlex.quote(str(self.path))}" if self.path != default_directory() else ""
-        return f"kohort down{elsewhere}"
+        return f"kohort down{self._option}"
+
+    @property
+    def start_command(self) -> str:
+        return f"kohort up --detach{self._option}"
+
+    @property
+    def _option(self) -> str:
+        """What commands need in order to be about this directory."""
+        return f" --data-dir {shlex.quote(str(self.path))}" if self.path != default_directory() else ""
 
     def owner(self) -> int | None:
         """The pid of the running process, None when none runs."""

@@ -6,10 +6,11 @@ from pathlib import Path
 import msgspec
 
 from kohort.cli.actions import output_formats
-from kohort.cli.connection import print_error
+from kohort.cli.connection import CommandTarget, print_error
 from kohort.kube import clock
+from kohort.kube.kubeconfig import files_in_use
 from kohort.up import status_records
-from kohort.up.data_directory import DataDirectory, default_directory
+from kohort.up.data_directory import DataDirectory, default_directory, directory_in_use
 from kohort.up.part_supervision import PartState
 from kohort.up.restart_policy import PROCESS_RESTARTS, EndReason
 from kohort.up.status_records import PartRecord, ProcessRecord, SupervisorRecord
@@ -45,9 +46,11 @@ def read(data: DataDirectory) -> ClusterStatus | None:
     )
 
 
-def show(directory: Path | None, output: str) -> int:
-    """The exit code."""
-    data = DataDirectory(directory or default_directory())
+def show(directory: Path | None, output: str, target: CommandTarget) -> int:
+    """The exit code. Without a directory it is about the cluster that other commands would talk to, if that is one of
+    this machine."""
+    in_use = directory_in_use(files_in_use(target.kubeconfig))
+    data = DataDirectory(directory or in_use or default_directory())
     found = read(data)
     if found is None:
         return print_error(f"kohort is not running on {data.path}{_given_up(data)}")
@@ -60,7 +63,7 @@ def _given_up(data: DataDirectory) -> str:
     found = status_records.read(data.path, status_records.SUPERVISOR, SupervisorRecord)
     if found is None or found.state != EndReason.TOO_MANY_RESTARTS.value:
         return ""
-    return f": {found.restarts[-1].reason}; see {data.log}, then start it again with kohort up"
+    return f": {found.restarts[-1].reason}; see {data.log}, then start it again with {data.start_command}"
 
 
 def text(found: ClusterStatus, now: datetime) -> list[str]:
