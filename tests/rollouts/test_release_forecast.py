@@ -274,7 +274,8 @@ async def test_a_release_of_groups_takes_about_as_long_as_its_status_says(plan: 
 )
 async def test_a_release_of_pods_takes_about_as_long_as_its_status_says(resource: Resource, extra: bool) -> None:
     async with deployments.story(resource) as story:
-        plan = rollout_document(steps=automatic(deployments.STEPS))
+        steps = [{**step, "replicas": count} for step, count in zip(deployments.STEPS, (1, 3), strict=True)]
+        plan = rollout_document(steps=automatic(steps))
         plan["spec"]["strategy"]["canary"]["enableExtraWorkloadForCanary"] = extra
         await story.begin(plan)
         began = clock.seconds()

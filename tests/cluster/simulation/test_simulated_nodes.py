@@ -332,7 +332,7 @@ async def test_bad_orders_on_a_node_are_told_at_the_node_and_once() -> None:
         await c.settle()
         told = [event for event in c.objects(EVENTS) if event["reason"] == "BadSimulationOrder"]
         assert {(event["involvedObject"]["kind"], event["message"], event["count"]) for event in told} == {
-            ("Node", "annotation simulation.kohort.dev/lots: there is no such order", 1),
+            ("Node", "annotation simulation.kohort.dev/lots: is not known", 1),
             (
                 "Node",
                 "annotation simulation.kohort.dev/capacity: 'cpu=many' is not a resource and its amount, "
