@@ -110,6 +110,10 @@ STEPS: list[JsonObject] = [
 ]
 
 
+PARTITION_STEPS: list[JsonObject] = [*STEPS[:2], {"replicas": "100%"}]
+"""In partition style, no step of more than 50 % has traffic."""
+
+
 def ingress_of(name: str, namespace: str) -> JsonObject:
     backend = {"service": {"name": f"{name}-leader", "port": {"number": 80}}}
     rule = {"host": f"{name}.example.com", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
@@ -190,7 +194,8 @@ class Scene:
         made = (stateful_set if of == STATEFUL_SETS else deployment)(name, namespace).replicas(4)
         made = made.labels(app=name).but("spec.template.spec.containers.0.image", image)
         await patiently(partial(self.client.create, of, made))
-        rollout = rollout_of(name, namespace, STEPS, of, extra=extra)
+        steps = STEPS if extra and of != STATEFUL_SETS else PARTITION_STEPS
+        rollout = rollout_of(name, namespace, steps, of, extra=extra)
         await patiently(partial(self.client.create, ROLLOUTS, rollout))
 
         def ready() -> bool:

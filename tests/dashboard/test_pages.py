@@ -26,6 +26,7 @@ from kohort.inspection.tree import GroupBranch, PodBranch, Subgroup
 from kohort.kube import pod_logs
 from kohort.objects.json_types import Json
 from kohort.rollouts.analysis.metric_units import Unit
+from kohort.rollouts.analysis.run_types import RunReason
 from kohort.rules.rollout_labels import StepState
 
 HEAD = SetHead(
@@ -90,8 +91,8 @@ def chart(**more: Json) -> MetricChart:
     return msgspec.structs.replace(made, **more)
 
 
-def drawn(found: MetricChart, message: str = "") -> str:
-    analysis = StepAnalysis(1, "Failed", "Judged", message, "Gate", 20.0, 3, "", [found])
+def drawn(found: MetricChart, message: str = "", reason: str = RunReason.JUDGED) -> str:
+    analysis = StepAnalysis(1, "Failed", reason, message, "Gate", 20.0, 3, "", [found])
     return analysis_section([analysis]).html
 
 
@@ -118,7 +119,7 @@ def test_a_chart_without_samples_says_so() -> None:
 
 def test_what_a_metric_says_is_said_once() -> None:
     assert words(drawn(chart(), message="failed: too slow")).count("too slow") == 1
-    assert "the source is gone" in words(drawn(chart(), message="the source is gone"))
+    assert "the source is gone" in words(drawn(chart(), "the source is gone", RunReason.SOURCE_ERROR))
 
 
 # Releases
