@@ -301,7 +301,7 @@ async def main() -> None:
         for name in sys.argv[1:] or CASES:
             case, problem = CASES[name], ""
             try:
-                async with asyncio.timeout(150):
+                async with asyncio.timeout(300):
                     await case(ready)
             except Exception as found:
                 problem = f"{found}\n{''.join(traceback.format_tb(found.__traceback__)[-3:])}"

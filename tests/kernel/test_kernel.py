@@ -24,7 +24,7 @@ CASES = (
     "a_group_of_processes_is_resized_as_a_whole_or_not_at_all",
     "whole_agents_may_be_killed_at_any_write",
 )
-SECONDS = 700
+SECONDS = 1200
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(SECONDS + 60)]
 
 
