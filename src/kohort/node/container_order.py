@@ -32,8 +32,6 @@ class ContainerRun(msgspec.Struct):
     previous: Instance | None = None
     begun_at: float = 0.0
     """When the present attempt began, on the loop's clock."""
-    ended_at: float | None = None
-    """When it was seen to have ended, on the same clock."""
     failures: int = 0
     """Ends and failed starts in a row, which make the pause before the next start longer."""
     restart_due: float | None = None
@@ -60,7 +58,7 @@ class ContainerRun(msgspec.Struct):
     def begin(self, instance: Instance, attempt: int, now: float) -> None:
         """A new attempt has been started."""
         self.previous, self.instance = self.instance, instance
-        self.attempt, self.begun_at, self.ended_at, self.restart_due = attempt, now, None, None
+        self.attempt, self.begun_at, self.restart_due = attempt, now, None
         self.waiting_reason, self.waiting_message, self.termination_message = "", "", ""
         self.ready, self.started, self.post_start_done = False, False, True
         self.outdated = self.restarts_with_all = False
@@ -208,10 +206,8 @@ def _init_passed(steps: NextStarts, spec: NodePodSpec, container: NodeContainer,
 
 def _restart(steps: NextStarts, container: NodeContainer, run: ContainerRun, now: float) -> None:
     if run.attempt >= 0 and run.restart_due is None and not run.waiting_reason:
-        # from its end, as kubelet counts: a pod that waits for its sandbox meanwhile does not wait twice
-        ended_at = now if run.ended_at is None else run.ended_at
-        run.restart_pause = pause_after_end(run, ended_at)
-        run.restart_due = ended_at + run.restart_pause
+        run.restart_pause = pause_after_end(run, now)
+        run.restart_due = now + run.restart_pause
     if run.restart_due is None or run.restart_due <= now:
         steps.starts.append(container)
     else:

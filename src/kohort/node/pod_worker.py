@@ -91,7 +91,6 @@ class PodWorker:
                     probes.stop()
                 message = await self._reporter.termination_message(record.container(run.name), instance)
                 run.instance, run.termination_message = instance, message
-                run.ended_at = asyncio.get_running_loop().time()
                 run.ready = run.started = False
         record.exits.setdefault(instance.id, asyncio.Event()).set()
         record.wake()
