@@ -316,18 +316,6 @@ class ReleaseUnderWay(Problem, frozen=True):
     """Of the Rollout."""
 
 
-class PromotionWithoutRoom(Problem, frozen=True):
-    """Groups that the set adds while it is promoted find no node, and the canary keeps its own until that is done."""
-
-    message: str
-    """Of the Rollout."""
-    groups: tuple[int, ...]
-    namespace: str
-    name: str
-    all_stay: bool
-    """No group may be away, so nothing moves before these are ready."""
-
-
 class ReferencesUnusable(Problem, frozen=True):
     message: str
     absent: bool

@@ -10,7 +10,6 @@
 | has a step that waits for its time to pass | wait, approve it, or go back |
 | moves requests | wait |
 | has the condition ResolvedRefs False | create what is absent, name another where admission takes that, or go back |
-| promotes the new version, and surge groups find no node | free or add nodes, or take the surge away |
 | is cancelled, or promotes the new version | wait |
 | anything else | wait, or go back |
 """
@@ -36,7 +35,6 @@ from kohort.inspection.messages import (
 )
 from kohort.inspection.problems import (
     Problem,
-    PromotionWithoutRoom,
     ReferencesUnusable,
     ReleaseOutdated,
     ReleaseStage,
@@ -56,8 +54,7 @@ from kohort.inspection.release import (
     stopping_analysis,
 )
 from kohort.inspection.release_subject import Subject, command
-from kohort.inspection.snapshot import Snapshot
-from kohort.objects.meta import Condition, find_condition
+from kohort.objects.meta import Condition
 from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.rollout_types import Rollout, RolloutStatus, Strategy
 from kohort.rollouts.traffic.model import routing_grace
@@ -106,11 +103,6 @@ def _problem(subject: Subject, rollout: Rollout) -> tuple[CauseKind, Problem, tu
         return CauseKind.ROLLOUT, RolloutPaused(), (Verb.RESUME, Verb.ABORT)
     if is_at_pause(subject) and _waits_for_approval(rollout):
         return CauseKind.ROLLOUT, StepWaitsForApproval(step), (Verb.APPROVE, Verb.ABORT)
-    if status.reason == FINALISING and isinstance(subject, Snapshot) and (waiting := _surge_without_node(subject)):
-        metadata, all_stay = subject.metadata, not subject.group_set.unavailable
-        message = problem_text(_under_way(status, ReleaseStage.PROMOTING))
-        problem = PromotionWithoutRoom(message, waiting, metadata.namespace, metadata.name, all_stay)
-        return CauseKind.ROLLOUT, problem, ()
     if status.reason == FINALISING:  # admission takes no template but the stable one now, and soon none
         return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.PROMOTING), ()
     services = tuple(f"{one.service}-canary" for one in rollout.strategy.traffic_routings)
@@ -118,8 +110,8 @@ def _problem(subject: Subject, rollout: Rollout) -> tuple[CauseKind, Problem, tu
         message = unusable.message or problem_text(_under_way(status, ReleaseStage.STEP))
         absent = unusable.reason == ProblemReason.REF_NOT_FOUND
         may_change = absent and routes_may_change(rollout)
-        references = ReferencesUnusable(message, absent, rollout.metadata.name, may_change, services)
-        return CauseKind.TRAFFIC, references, (Verb.ABORT,)
+        problem = ReferencesUnusable(message, absent, rollout.metadata.name, may_change, services)
+        return CauseKind.TRAFFIC, problem, (Verb.ABORT,)
     if not is_rolling(rollout):
         return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.CANCELLING), (Verb.ABORT,)
     if status.current_step_state == ROUTING:
@@ -128,16 +120,6 @@ def _problem(subject: Subject, rollout: Rollout) -> tuple[CauseKind, Problem, tu
     if is_at_pause(subject):
         return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.TIMED_PAUSE), (Verb.APPROVE, Verb.ABORT)
     return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.STEP), (Verb.ABORT,)
-
-
-def _surge_without_node(snapshot: Snapshot) -> tuple[int, ...]:
-    """Groups beyond those that are wanted of which a pod finds no node."""
-    found = []
-    for index in sorted(snapshot.leaders):
-        scheduled = (find_condition(pod.status.conditions, "PodScheduled") for pod in snapshot.members(index))
-        if index >= snapshot.replicas and any(one is not None and one.status == "False" for one in scheduled):
-            found.append(index)
-    return tuple(found)
 
 
 def _after_analysis(rollout: Rollout) -> tuple[Verb, ...]:

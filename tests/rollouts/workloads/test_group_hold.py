@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -13,7 +12,7 @@ from tests.rollouts.releases import V2, group_set
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.group_set import HELD_GROUPS_PARTITION, GroupSet, is_held
 from kohort.rollouts.workloads import group_hold
-from kohort.rules import group_labels, rollout_labels
+from kohort.rules import rollout_labels
 
 OWN = (
     rollout_labels.IN_PROGRESSING,
@@ -177,75 +176,7 @@ def test_a_promotion_keeps_its_notes_through_an_update() -> None:
     assert rollout_labels.ORIGINAL_LWS_STRATEGY in annotations(after)
 
 
-def promoting(**strategy: Json) -> JsonObject:
-    """A set that is promoted beside a canary of the same size."""
-    before = held(stable(**strategy))
-    return merged(before, group_hold.promote_patch(view(before), "token", at_once=False, full_canary=True))
-
-
-def saved(document: JsonObject) -> JsonObject:
-    return group_hold.saved_strategy(view(document).metadata)
-
-
-def test_an_edit_of_the_strategy_during_a_promotion_holds_now_and_later() -> None:
-    before = promoting(maxUnavailable=0, maxSurge=1)
-    edit = copy.deepcopy(before)
-    rolling(edit).update(maxSurge=0, maxUnavailable=1, partition=2)
-    after = group_hold.keep_promoting(edit, before)
-    assert rolling(after) == {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}, "a partition would stop it"
-    assert saved(after) == {"partition": 2, "maxUnavailable": 1, "maxSurge": 0}
-
-
-def test_a_manifest_that_is_applied_again_during_a_promotion_does_not_bring_its_surge_back() -> None:
-    before = promoting(maxUnavailable=0, maxSurge=1)
-    again = copy.deepcopy(before)
-    rolling(again).update(maxUnavailable=0, maxSurge=1)
-    assert group_hold.keep_promoting(again, before) == before
-
-
-@pytest.mark.parametrize("keep", [group_hold.keep_held, group_hold.keep_promoting])
-def test_a_manifest_that_wants_what_the_hold_has_set_is_an_edit(
-    keep: Callable[[JsonObject, JsonObject], JsonObject],
-) -> None:
-    """kubectl sends no field that has the wanted value; only its note of the manifest differs."""
-    before = held(stable(maxUnavailable=1, maxSurge=1))
-    manifests = [{"spec": {"rolloutStrategy": {"rollingUpdateConfiguration": {"maxSurge": one}}}} for one in (1, 0)]
-    before["metadata"]["annotations"][group_labels.LAST_APPLIED] = json.dumps(manifests[0])
-    edit = copy.deepcopy(before)
-    edit["metadata"]["annotations"][group_labels.LAST_APPLIED] = json.dumps(manifests[1])
-    assert saved(keep(edit, before))["maxSurge"] == 0
-
-
-def test_an_edit_that_leaves_neither_surge_nor_absence_lets_one_group_be_away() -> None:
-    before = held(stable(maxUnavailable=0, maxSurge=1))
-    edit = copy.deepcopy(before)
-    rolling(edit)["maxSurge"] = "0%"
-    after = saved(group_hold.keep_held(edit, before))
-    assert (after["maxSurge"], after["maxUnavailable"]) == ("0%", 1)
-
-
 # Releasing it
-
-
-@pytest.mark.parametrize(
-    ("strategy", "replicas", "expected"),
-    [
-        ({"maxUnavailable": 0, "maxSurge": 1}, 4, ("25%", "0%")),
-        ({"maxUnavailable": 0, "maxSurge": 1}, 3, ("34%", "0%")),
-        ({"maxUnavailable": 1, "maxSurge": "50%"}, 4, ("75%", "0%")),
-        ({"maxUnavailable": 2, "maxSurge": 3}, 4, ("100%", "0%")),
-        ({"maxUnavailable": 0, "maxSurge": 1}, 1000, (1, "0%")),
-        ({"maxUnavailable": 2, "maxSurge": 0}, 4, (2, 0)),
-    ],
-)
-def test_a_full_canary_stands_in_for_the_surge(
-    strategy: JsonObject, replicas: int, expected: tuple[Json, Json]
-) -> None:
-    """In percentages, which an edit of the user to the same number differs from."""
-    before = held(stable(replicas, **strategy))
-    patch = group_hold.promote_patch(view(before), "token", at_once=False, full_canary=True)
-    found = rolling(merged(before, patch))
-    assert (found["maxUnavailable"], found["maxSurge"]) == expected
 
 
 def test_a_canary_is_promoted_at_the_pace_of_the_user() -> None:

@@ -1,8 +1,7 @@
 """LeaderWorkerSets under release: the stable set held, the new version in a set of its own.
 
 Both styles use the same two objects. They differ in how the stable set is promoted: a canary release lets its groups
-roll at the user's pace, blue-green replaces them all at once, since the new version serves alone meanwhile. Beside a
-canary that has as many groups as the stable set, the stable set rolls without a surge of its own.
+roll at the user's pace, blue-green replaces them all at once, since the new version serves alone meanwhile.
 """
 
 from collections import Counter
@@ -292,9 +291,7 @@ class GroupControl(WorkloadControl[GroupSet]):
                 return waiting
         if release.plan.finalizing_policy == rollout_labels.WAIT_RESUME:
             if stable.in_progress:
-                canary = self.canary(release)
-                full = canary is not None and canary.replicas >= stable.replicas
-                await self.patch(stable, group_hold.promote_patch(stable, token, at_once=blue_green, full_canary=full))
+                await self.patch(stable, group_hold.promote_patch(stable, token, at_once=blue_green))
                 return Waiting(f"{stable.metadata.name} begins to roll to the new version")
             if stable.promoting and (text := _not_promoted(stable)):
                 return Waiting(text)

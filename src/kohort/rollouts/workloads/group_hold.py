@@ -52,18 +52,6 @@ _OF_RELEASES_IN_PLACE: Final = (
 )
 
 
-class _AppliedStrategy(msgspec.Struct):
-    rolling: dict[str, int | str | None] = msgspec.field(default_factory=dict, name="rollingUpdateConfiguration")
-
-
-class _AppliedSpec(msgspec.Struct):
-    strategy: _AppliedStrategy = msgspec.field(default_factory=_AppliedStrategy, name="rolloutStrategy")
-
-
-class _AppliedSet(msgspec.Struct):
-    spec: _AppliedSpec = msgspec.field(default_factory=_AppliedSpec)
-
-
 # Held values
 
 
@@ -131,37 +119,11 @@ def keep_held(new: JsonObject, old: JsonObject) -> JsonObject:
     before, wanted = rolling_configuration(old["spec"]), rolling_configuration(new["spec"])
     saved = saved_strategy(msgspec.convert(result["metadata"], ObjectMeta))
     edited = {name: wanted.get(name) for name in _FIELDS if wanted.get(name) != before.get(name)}
-    edited |= _edits_of_manifest(new, old)
     if edited:
-        saved = _folded(saved, edited, result["spec"])
+        saved |= edited
         result["metadata"]["annotations"][rollout_labels.ORIGINAL_LWS_STRATEGY] = _encode(saved)
     _with_rolling(result, held_values(result["spec"], saved, _kept_partition(result, old)))
     return result
-
-
-def _folded(saved: JsonObject, edited: JsonObject, spec: JsonObject) -> JsonObject:
-    """What is saved after an edit. A user who takes the surge away and lets one group be away instead edits one field
-    only where the hold has put that 1 already; a saved strategy without either would be refused ever after."""
-    result = saved | edited
-    replicas = spec.get("replicas")
-    total = 1 if replicas is None else replicas
-    return result | {"maxUnavailable": 1} if total and not any(limits(result, total)) else result
-
-
-def _edits_of_manifest(new: JsonObject, old: JsonObject) -> JsonObject:
-    """Fields of the strategy that differ between two manifests that `kubectl apply` has recorded. It sends no field
-    that has the wanted value already: a `maxSurge: 0` that the hold has set is seen only here."""
-    before, now = _applied_strategy(old), _applied_strategy(new)
-    if before is None or now is None:
-        return {}
-    return {name: now.get(name) for name in _FIELDS if now.get(name) != before.get(name)}
-
-
-def _applied_strategy(document: JsonObject) -> JsonObject | None:
-    """None if no manifest is recorded."""
-    text = (document["metadata"].get("annotations") or {}).get(group_labels.LAST_APPLIED, "")
-    found = read_recorded(text, _AppliedSet)
-    return found.spec.strategy.rolling if found is not None else None
 
 
 def _kept_partition(new: JsonObject, old: JsonObject) -> int:
@@ -182,22 +144,9 @@ def _kept_partition(new: JsonObject, old: JsonObject) -> int:
 
 
 def keep_promoting(new: JsonObject, old: JsonObject) -> JsonObject:
-    """An update while the set rolls to its new version: the notes that the promotion needs stay. What the user writes
-    of the strategy holds now and after the release, but for a partition, which waits until all groups have rolled.
-    A manifest that is applied again says what was saved: that is no edit, and the pace of the promotion stays."""
+    """An update while the set rolls to its new version: the notes that the promotion needs stay."""
     result = copy.deepcopy(new)
     keep_marks(result["metadata"], old["metadata"], _OUR_LABELS, _OUR_ANNOTATIONS)
-    saved = saved_strategy(msgspec.convert(result["metadata"], ObjectMeta))
-    before, wanted = rolling_configuration(old["spec"]), rolling_configuration(new["spec"])
-    differing = [name for name in _FIELDS if wanted.get(name) != before.get(name)]
-    edited = {name: wanted.get(name) for name in differing if wanted.get(name) != saved[name]}
-    edited |= _edits_of_manifest(new, old)
-    if edited:
-        folded = _folded(saved, edited, result["spec"])
-        result["metadata"]["annotations"][rollout_labels.ORIGINAL_LWS_STRATEGY] = _encode(folded)
-    kept = {name: before[name] for name in differing if name in before and (name not in edited or name == "partition")}
-    if kept:
-        _with_rolling(result, kept)
     return result
 
 
@@ -226,7 +175,7 @@ def hold_again_patch(group_set: GroupSet) -> JsonObject:
     }
 
 
-def promote_patch(group_set: GroupSet, token: str, *, at_once: bool, full_canary: bool = False) -> JsonObject:
+def promote_patch(group_set: GroupSet, token: str, *, at_once: bool) -> JsonObject:
     """The hold is gone and groups roll: by the user's pace, or all together. The user's own partition waits until they
     have rolled, or the release would never arrive."""
     saved = saved_strategy(group_set.metadata)
@@ -234,8 +183,6 @@ def promote_patch(group_set: GroupSet, token: str, *, at_once: bool, full_canary
         rolling: JsonObject = held_values(group_set.spec, saved, 0)
     elif at_once:
         rolling = {"partition": 0, "maxUnavailable": "100%", "maxSurge": 0}
-    elif full_canary:
-        rolling = _without_surge(saved, group_set.replicas)
     else:
         rolling = {**saved, "partition": 0}
     annotations = {
@@ -248,32 +195,6 @@ def promote_patch(group_set: GroupSet, token: str, *, at_once: bool, full_canary
         "metadata": {"labels": {rollout_labels.STABLE_REVISION: None}, "annotations": annotations},
         "spec": {"rolloutStrategy": {"rollingUpdateConfiguration": rolling}},
     }
-
-
-def _without_surge(saved: JsonObject, replicas: int) -> JsonObject:
-    """The user's pace beside a canary that has as many groups as the set. Those stand in for groups that are away, as
-    surge groups would; surge groups of its own would need room on top of twice the set, and with maxUnavailable 0 the
-    promotion would wait for that room while the canary, which stays until the promotion is done, keeps it."""
-    surge, away = limits(saved, replicas)
-    if not surge:
-        return {**saved, "partition": 0}
-    return {"partition": 0, "maxUnavailable": _percentage(min(surge + away, replicas), replicas), "maxSurge": "0%"}
-
-
-def _percentage(count: int, replicas: int) -> int | str:
-    """As a percentage, where one comes to this count. Users write numbers: when one of them sets `maxSurge: 0` while
-    the set is promoted, the edit differs from what is there, and `keep_promoting` sees and keeps it."""
-    text = f"{-(-100 * count // replicas)}%"
-    return text if int_or_string.resolve(text, replicas, round_up=False) == count else count
-
-
-def limits(rolling: JsonObject, replicas: int) -> tuple[int, int]:
-    """How many groups the surge of a rolling update adds, and how many it lets be away."""
-    surge, away = rolling.get("maxSurge"), rolling.get("maxUnavailable")
-    return (
-        min(int_or_string.resolve(0 if surge is None else surge, replicas, round_up=True), replicas),
-        int_or_string.resolve(1 if away is None else away, replicas, round_up=False),
-    )
 
 
 def leave_held_patch(group_set: GroupSet, token: str) -> JsonObject:
