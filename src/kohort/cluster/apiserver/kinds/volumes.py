@@ -14,6 +14,23 @@ from kohort.objects.json_types import JsonObject
 
 _SILENT_SOURCES: Final = ("flocker", "quobyte")
 """Upstream warns of them in pods only."""
+_MOUNT_OPTIONS: Final = "volume.beta.kubernetes.io/mount-options"
+"""An annotation that is older than the field for the same."""
+_SOURCES_WITH_MOUNT_OPTIONS: Final = (
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "iscsi",
+    "cinder",
+    "cephfs",
+    "azureFile",
+    "vsphereVolume",
+    "azureDisk",
+    "photonPersistentDisk",
+)
 _RECYCLED: Final = (
     "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "
     "Instead, the recommended approach is to use dynamic provisioning."
@@ -56,7 +73,7 @@ class PersistentVolumeStrategy(Strategy):
     def validate(self, context: WriteContext, obj: JsonObject) -> list[FieldError]:
         errors: Errors = []
         check_volume_spec(errors, "spec", obj["spec"])
-        return errors
+        return [*errors, *_check_mount_options(obj)]
 
     def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
         spec = obj["spec"]
@@ -70,8 +87,9 @@ class PersistentVolumeStrategy(Strategy):
         return [*found, *source_warnings(sources, "spec")]
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        errors = self.validate(context, obj) * 2
         spec, before = obj["spec"], old["spec"]
+        errors = self.validate(context, obj)
+        check_volume_spec(errors, "spec", spec)  # a second time, as upstream does
         if not same(_sources(spec, before), _sources(before, before)):
             detail = "spec.persistentvolumesource is immutable after creation"
             errors.append(forbidden("spec.persistentvolumesource", detail))
@@ -83,6 +101,15 @@ class PersistentVolumeStrategy(Strategy):
             detail = "update from non-nil value to nil is forbidden"
             errors.append(forbidden("spec.volumeAttributesClassName", detail))
         return errors
+
+
+def _check_mount_options(obj: JsonObject) -> Errors:
+    """The annotation, which only some sources know; `mountOptions` of the specification may be set for all."""
+    annotations = obj["metadata"].get("annotations") or {}
+    if _MOUNT_OPTIONS not in annotations or any(obj["spec"].get(name) for name in _SOURCES_WITH_MOUNT_OPTIONS):
+        return []
+    detail = "may not specify mount options for this volume type"
+    return [forbidden(f"metadata.annotations.{_MOUNT_OPTIONS}", detail)]
 
 
 def _sources(spec: JsonObject, before: JsonObject) -> JsonObject:
