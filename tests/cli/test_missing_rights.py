@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 import pytest
+import yaml
 from tests.builders import lws
 from tests.cli.terminal import Story as Terminal
 from tests.rollouts.releases import V2, Story, new_cluster
 
-from kohort.cli.actions import analysis, edit, failures, list_workloads, release_stop, show
+from kohort.cli.actions import analysis, edit, failures, list_workloads, plan, release_stop, show
 from kohort.cli.connection import REFUSED
 from kohort.cluster.apiserver.auth.model import User
 from kohort.kube.client import Client
@@ -72,6 +73,30 @@ async def test_a_held_set_whose_rollout_may_not_be_read(capsys: pytest.CaptureFi
         for listing, arguments in ((show.get, [None, "text", False]), (list_workloads.list_workloads, ["text", ""])):
             _, code = await user.run(listing, *arguments)
             assert (code, user.complaint) == (REFUSED, HELD)
+
+
+async def test_a_plan_says_that_it_does_not_know_about_rollouts(capsys: pytest.CaptureFixture[str]) -> None:
+    async with new_cluster() as cluster:
+        story, user = Story(cluster), Terminal(cluster, capsys)
+        await story.begin()
+        wanted = user.live()
+        wanted = {**{key: wanted[key] for key in ("apiVersion", "kind", "spec")}, "metadata": {"name": "llm"}}
+        same = {"set.yaml": yaml.safe_dump(wanted)}
+        containers = wanted["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"]
+        containers[0]["image"] = V2
+        files = {"set.yaml": yaml.safe_dump(wanted)}
+        printed, _ = await user.run(plan.plan, files, "text", False, False)
+        assert "Rollout llm would release it" in printed
+        assert "may not list" not in printed
+        await log_in(user)
+        printed, code = await user.run(plan.plan, files, "text", False, False)
+        assert code == 0, user.complaint
+        assert "Not known: whether a Rollout would release it" in printed
+        assert "You may not list rollouts\nin the namespace of the set" in printed
+        found, _ = await user.run(plan.plan, files, "json", False, False)
+        assert '"rolloutUnknown": true' in found
+        printed, _ = await user.run(plan.plan, same, "text", False, False)
+        assert "Not known" not in printed, "nothing changes, so nothing would be released"
 
 
 async def _stop(client: Client, namespace: str, name: str) -> int:

@@ -97,6 +97,8 @@ class Forecast(msgspec.Struct, frozen=True, rename="camel"):
     rollout: str = ""
     """The Rollout that would release the change."""
     rollout_steps: int = 0
+    rollout_unknown: bool = False
+    """The user may not list Rollouts: the steps are those without one."""
     resources: ResizeForecast | None = None
     """How each group gets the change, if it is about cpu and memory only."""
     release: ReleaseForecast | None = None
@@ -219,8 +221,10 @@ def _room(
 
 
 def _releasing(before: Snapshot | None, changed: bool) -> JsonObject:
-    if before is None or before.rollout is None or not changed:
+    if before is None or not changed:
         return {}
+    if before.rollout is None:
+        return {"rollout_unknown": not before.rollouts_readable}
     return {"rollout": before.rollout.metadata.name, "rollout_steps": len(before.rollout.strategy.steps)}
 
 
@@ -413,6 +417,11 @@ def forecast_lines(found: Forecast) -> list[str]:
         lines.append(f"Rollout {found.rollout} would release it in {steps}{_during_release(in_place)}")
         if found.release is not None and (text := duration(found.release)):
             lines.append(f"  {text[0].upper()}{text[1:]}.")
+    if found.rollout_unknown:
+        lines.append(
+            "Not known: whether a Rollout would release it, in other steps than these. You may not list rollouts"
+        )
+        lines.append("in the namespace of the set; ask an administrator of the cluster for this right.")
     lines += [f"  {number}. {_step_line(step)}" for number, step in enumerate(found.steps, 1)]
     if found.left_out:
         groups = f"{counted(found.left_out, 'more group')} that {agreeing(found.left_out, 'does', 'do')}"

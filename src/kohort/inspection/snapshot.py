@@ -53,6 +53,8 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     """Topology domains that pods of other sets occupy, which an exclusive set may not use: by domain, those sets."""
     rollout: Rollout | None = None
     """The Rollout that releases this set, if there is one."""
+    rollouts_readable: bool = True
+    """Whether the user may list Rollouts; if not, `rollout` says nothing."""
     routes: Sequence[JsonObject] = ()
     """The HTTPRoutes that it moves requests by."""
     canary: "Snapshot | None" = None

@@ -137,7 +137,7 @@ async def _workload(
         list_if_readable(client, EVENTS, namespace, Event, surroundings),
         list_if_readable(client, PERSISTENT_VOLUME_CLAIMS, namespace, PersistentVolumeClaim, surroundings),
     )
-    refs = [(one, one.spec.workload_ref) for one in rollouts]
+    refs = [(one, one.spec.workload_ref) for one in rollouts or ()]
     ours = [one for one, ref in refs if (ref.group, ref.kind, ref.name) == ("apps", kind.kind, name)]
     found = replace(found, rollout=ours[0] if ours else None, events=events, claims=claims)
     if surroundings:
@@ -201,9 +201,10 @@ async def snapshot(
         _service(client, namespace, name, surroundings),
         _failures_if_readable(client, group_set, surroundings),
     )
-    ours = [one for one in rollouts if one.spec.workload_ref.is_group_set and one.spec.workload_ref.name == name]
-    rollout = ours[0] if ours else None
-    found = replace(found, events=events, claims=claims, service=service, failures=kept, rollout=rollout)
+    refs = [(one, one.spec.workload_ref) for one in rollouts or ()]
+    rollout = next((one for one, ref in refs if ref.is_group_set and ref.name == name), None)
+    found = replace(found, events=events, claims=claims, service=service, failures=kept)
+    found = replace(found, rollout=rollout, rollouts_readable=rollouts is not None)
     if surroundings:
         guarded = group_set.disruption_budget is not None
         budgets = await list_if_readable(client, POD_DISRUPTION_BUDGETS, namespace, PodDisruptionBudget, guarded)
@@ -325,14 +326,14 @@ class UnreadableRollouts(Refusal):
     """Without its Rollout, nothing true could be said about a workload."""
 
 
-async def _rollouts(client: Client, title: str, metadata: ObjectMeta, needed: bool) -> list[Rollout]:
-    """Those of the namespace of a workload.
+async def _rollouts(client: Client, title: str, metadata: ObjectMeta, needed: bool) -> list[Rollout] | None:
+    """Those of the namespace of a workload; None if they may not be listed.
 
     | the cluster | the workload | so |
     |---|---|---|
     | does not serve Rollouts | any | none |
     | does not let the user list them | is held by a release, or the command is about its Rollout | UnreadableRollouts |
-    | does not let the user list them | otherwise: it can be shown without | none |
+    | does not let the user list them | otherwise: it can be shown without | None |
     """
     try:
         return list((await client.list(ROLLOUTS, metadata.namespace, type=Rollout)).items)
@@ -341,7 +342,7 @@ async def _rollouts(client: Client, title: str, metadata: ObjectMeta, needed: bo
     except Forbidden as problem:
         mark = metadata.annotations.get(IN_PROGRESSING)
         if mark is None and not needed:
-            return []
+            return None
         name = (read_recorded(mark or "", dict[str, str]) or {}).get("rolloutName", "")
         held = f"; {title} is held by a release of Rollout {name}" if mark is not None else ""
         raise UnreadableRollouts(f"{unlisted_rollouts(metadata.namespace)}{held}") from problem
