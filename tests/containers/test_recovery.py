@@ -8,13 +8,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.containers.cluster import NODE, ContainerCluster, container_cluster, state_of, status_of
+from tests.containers.cluster import NODE, ContainerCluster, container_cluster, is_ready, state_of, status_of
 from tests.containers.containerd import Containerd, image_archive, pause_archive
 from tests.containers.runtime import SANDBOX_IMAGE, RuntimeUnderTest
 from tools.container_packages import missing as missing_packages
 from tools.container_runtimes import home
 
-from kohort.kube.resources import NODES, PODS
+from kohort.kube.resources import CONFIG_MAPS, NODES, PODS
 from kohort.node import stale_state_cleanup
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient
@@ -43,6 +43,27 @@ async def test_an_agent_takes_over_what_its_predecessor_has_started(cluster: Con
         assert await cluster.shell("a", "echo inside") == "inside\n"
         numbers = [int(line) for line in (await cluster.log("a")).split()]
         assert numbers == list(range(len(numbers)))
+
+
+async def test_commands_are_run_in_containers_of_a_predecessor_whatever_their_image_says(
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
+) -> None:
+    """That the container is not root's is known from the image alone; what its environment was made of is gone."""
+    runtime.load(image_archive("kohort.test/user:1", command=["sleep", "infinity"], user="1234"))
+    values = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "values"}, "data": {"a": "b"}}
+    await cluster.client.create(CONFIG_MAPS, values, "default")
+    probe = {"exec": {"command": ["test", "!", "-e", "/tmp/stop"]}, "periodSeconds": 1, "failureThreshold": 1}
+    context = {"runAsNonRoot": True}
+    wanted = {"image": "kohort.test/user:1", "imagePullPolicy": "Never", "readinessProbe": probe}
+    async with cluster.node(stop_pods=False):
+        await cluster.run("image-user", wanted, securityContext=context)
+        await cluster.run("lost-values", {"readinessProbe": probe, "envFrom": [{"configMapRef": {"name": "values"}}]})
+    await cluster.client.delete(CONFIG_MAPS, "values", "default")
+    async with cluster.node():
+        for name in ("image-user", "lost-values"):
+            await cluster.until(name, is_ready)
+            await cluster.shell(name, "touch /tmp/stop")
+            await cluster.until(name, lambda pod: not is_ready(pod))
 
 
 async def test_pods_that_were_deleted_without_an_agent_are_removed(

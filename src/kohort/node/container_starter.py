@@ -231,6 +231,10 @@ class ContainerStarter:
     async def _rebuild_launch(self, container: NodeContainer, run: ContainerRun) -> None:
         """What exec and probes need to know of a container that an earlier agent has started."""
         record = self._record
+        if self._runtime.images is not None:
+            # It knows the rights and the environment of its containers, whatever cannot be built again here.
+            id = str(ContainerKey(record.uid, container.name, run.attempt))
+            record.launches[container.name] = Launch(id, (), image=container.image)
         with contextlib.suppress(ConfigProblem, NoImage, MountProblem, InvalidContainer, OSError):
             await self._sandbox.set_up_network()
             volumes = await self._sandbox.prepare_volumes(record.pod)
