@@ -146,6 +146,8 @@ class PodNetwork:
         if self._plan.namespaces is not None:
             services = {self._plan.service_network.uid} if self._plan.service_network is not None else set()
             self._plan.namespaces.remove_all(but={*known, *services})
+            for uid in filter(self._plan.pods.has, services):
+                self._plan.pods.take(uid)  # its network stays, so its address does
         for pod in bound:
             if pod.status.pod_ip and not pod.finished and not pod.spec.host_network:
                 self._plan.pods.take(pod.metadata.uid, pod.status.pod_ip)

@@ -13,6 +13,7 @@ missing; the agent calls it when services change, when the kernel says that some
 The rule, the routing table and the interface are this node's alone, because the block of its pods is.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import socket
@@ -43,7 +44,10 @@ class ServiceNetwork:
 
     async def start(self) -> None:
         """When there is a pod to use it: what it takes is large. Raises OSError."""
-        await self._namespaces.ensure(self.uid, self._addresses.take(self.uid), None)
+        address = self._addresses.take(self.uid)
+        if interface_of(address) not in await asyncio.to_thread(netlink.interfaces):
+            self._namespaces.remove(self.uid)  # that of an earlier agent with another address
+        await self._namespaces.ensure(self.uid, address, None)
         self._record.parent.mkdir(parents=True, exist_ok=True)
         self._record.write_text(str(self._addresses.network))
         self._restore_rule()
