@@ -113,6 +113,7 @@ async def test_credentials(
         for name in ("none", "bad"):
             pod = await cluster.until(name, lambda pod: waiting(pod).get("reason") == "ErrImagePull")
             assert "imagePullSecrets" in waiting(pod)["message"], "advice for a registry that refuses"
+        assert f"1 login for {private} was tried: check imagePullSecrets" in waiting(pod)["message"]
         await cluster.run("good", {"image": image}, imagePullSecrets=[{"name": "missing"}, wrong, right])
         assert "default/missing: not found" in await cluster.until_event("good", "FailedToRetrieveImagePullSecret")
         said = str([await cluster.events(name) for name in ("none", "bad", "good")])

@@ -115,6 +115,27 @@ async def test_an_agent_that_hangs_holds_up_no_other(tmp_path: Path, agents: Pat
     await server.close()
 
 
+@pytest.mark.parametrize("words", [b"", b"{", b" " * 200_000])
+async def test_a_caller_that_says_nothing_whole_is_no_fault_of_the_agent(
+    tmp_path: Path, agents: Path, words: bytes
+) -> None:
+    """Agents look this way whether another one runs."""
+    faults: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
+    server = CniServer(agent(tmp_path, "a"), Networks({"pod-a"}, "198.18.1.1"), agents)
+    server.install()
+    await server.start()
+    reader, writer = await asyncio.open_unix_connection(str(server.socket))
+    with contextlib.suppress(OSError):
+        writer.write(words)
+        writer.write_eof()
+        assert await reader.read() == b""
+    writer.close()
+    assert (await asyncio.to_thread(call, tmp_path, "ADD", "pod-a"))[0] == 0
+    await server.close()
+    assert faults == []
+
+
 async def test_a_server_without_an_entry_leaves_no_socket(tmp_path: Path, agents: Path) -> None:
     """One that only ends the pods of a killed agent."""
     server = CniServer(agent(tmp_path, "a"), Networks(set(), ""), agents)

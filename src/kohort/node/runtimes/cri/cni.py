@@ -114,7 +114,7 @@ class CniServer:
         self._listener = None
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             line = await reader.readuntil(b"\n")
             writer.write(json.dumps(await self._answer(line)).encode())
             await writer.drain()

@@ -46,6 +46,7 @@ from kohort.node.runtimes.cri.pull_turns import PullTurns
 from kohort.node.runtimes.interface import ImageBeingPulled, ImageRequest
 from kohort.objects import container_reasons
 from kohort.objects.core import Secret
+from kohort.objects.counted_nouns import agreeing, counted
 from kohort.rules.host_images import is_machine_root
 from kohort.rules.image_pull_policy import default_pull_policy
 from kohort.rules.pod_status import duration
@@ -293,7 +294,8 @@ def _with_advice(problem: str, name: ImageName, tried: int, unusable: tuple[str,
     if unusable:
         problem = f"{problem}; cannot use {'; '.join(unusable)}"
     if tried:
-        return f"{problem}; {tried} credentials for {name.registry} were tried: check imagePullSecrets"
+        logins = f"{counted(tried, 'login')} for {name.registry} {agreeing(tried, 'was', 'were')} tried"
+        return f"{problem}; {logins}: check imagePullSecrets"
     if unusable:
         return f"{problem}; there are no other credentials for {name.registry}"
     return f"{problem}; there are no credentials for {name.registry}: if the image exists, add them to imagePullSecrets"
