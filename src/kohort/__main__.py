@@ -1,5 +1,5 @@
 """`python -m kohort` is `kohort`."""
 
-from kohort.cli.main import main
+from kohort.cli.entry import main
 
 main()

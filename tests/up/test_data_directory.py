@@ -170,9 +170,11 @@ def test_what_is_to_be_typed_can_be_typed(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_opened_is_told_as_the_directory_it_is_in(data: DataDirectory) -> None:
-    data.log.mkdir(parents=True)
-    with pytest.raises(CannotStart, match=rf"cannot write to the data directory {data.path}: Is a directory"):
-        data.open_log()
+    data.create()
+    data.log.mkdir()
+    text = rf"cannot write to the data directory {data.path}: Is a directory"
+    with pytest.raises(CannotStart, match=text), data.logged():
+        pass
 
 
 def test_leftover_processes_are_not_ended_while_an_owner_runs(data: DataDirectory) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, ParamSpec, TypeVa
 
 import click
 
+from kohort.cli.interruption import INTERRUPTED
+
 if TYPE_CHECKING:
     from kohort.kube.client import Client
 
@@ -29,7 +31,7 @@ EXIT_CODES: Final[Mapping[int, str]] = {
         "differences"
     ),
     5: "`status -w --timeout`, `resize --timeout` and `release stop`: timed out",
-    130: "interrupted",
+    INTERRUPTED: "interrupted",
 }
 
 P = ParamSpec("P")
@@ -194,7 +196,7 @@ def _run(target: CommandTarget, action: Action) -> int:
     try:
         return asyncio.run(_connected(target, action))
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
 
 
 async def _connected(target: CommandTarget, action: Action) -> int:

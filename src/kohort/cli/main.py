@@ -6,6 +6,7 @@ from importlib import import_module
 import click
 
 from kohort import __version__
+from kohort.cli import interruption
 from kohort.cli.connection import which_cluster
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -70,6 +71,8 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(interruption.INTERRUPTED)
         except BrokenPipeError:
             raise  # click ends without a message when the reader has closed the pipe
         except OSError as problem:
@@ -80,7 +83,9 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
-            return super().resolve_command(ctx, args)
+            found = super().resolve_command(ctx, args)
+            interruption.raise_exception()  # the command is imported, and may have to clean up from now on
+            return found
         except click.UsageError as problem:
             from difflib import get_close_matches
 

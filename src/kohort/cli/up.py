@@ -219,7 +219,8 @@ def _options(
 def _run(options: "UpOptions") -> None:
     from kohort.up.process import run
 
-    run(options, _ready)
+    if code := run(options, _ready):
+        sys.exit(code)
 
 
 def _ready(running: "RunningCluster") -> None:

@@ -102,7 +102,7 @@ class RunningCluster:
 @contextlib.asynccontextmanager
 async def cluster(options: UpOptions) -> AsyncIterator[RunningCluster]:
     """Start everything; the body runs when it is ready. Raises CannotStart."""
-    with options.data.owned():
+    with options.data.owned() as new:
         _check_address(options.host, options.port)
         node, runs_in = await _node_arguments(options)
         pki = _certificates(options)
@@ -142,6 +142,7 @@ async def cluster(options: UpOptions) -> AsyncIterator[RunningCluster]:
                     part_supervision.running(controllers),
                     report.kept(_in_process(server, "up")),
                 ):
+                    new.keep()
                     yield RunningCluster(address, options.data.export, note)
         except (ApiError, StorageError) as error:
             raise options.data.unready(str(error)) from error
@@ -173,17 +174,18 @@ async def parts_only(options: UpOptions) -> AsyncIterator[RunningCluster]:
     )
     # Pods are in the directory of one process, and one in the background is found there to be stopped. Controllers in
     # front of a terminal leave nothing there and need not have it alone.
-    ours = options.data.owned() if parts.NODE in options.parts or is_detached() else contextlib.nullcontext()
+    owned = parts.NODE in options.parts or is_detached()
     try:
-        with ours:
+        with options.data.owned() if owned else contextlib.nullcontext() as new:
             await _answering(transport, connection.server)
             controllers = _controllers(options, surroundings, lambda _: transport)
             async with part_supervision.running(controllers):
-                if isinstance(ours, contextlib.nullcontext):
+                if new is None:
                     yield RunningCluster(connection.server, "", note)
                     return
                 report = Report(options.data, connection.server, controllers, with_server=False)
                 async with report.kept(transport):
+                    new.keep()
                     yield RunningCluster(connection.server, "", note)
     finally:
         await transport.close()

@@ -22,13 +22,16 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from kohort.kube.private_files import NotPrivate, private_directory
 from kohort.up.lock_holder import flock_holder, is_running
+from kohort.up.new_files import NewFiles, missing_directories, new_names, remove_empty
 from kohort.up.startup_errors import CannotStart
+from kohort.up.status_records import SUPERVISOR
 
 MARKERS = ("store.db", "kohort.lock", "pki", "node")
 """One of these is in every directory that a cluster has used."""
@@ -77,51 +80,81 @@ class DataDirectory:
         self._lock = self.path / "kohort.lock"
         self._supervisor_lock = self.path / "supervisor.lock"
 
-    def create(self) -> None:
+    def create(self) -> list[Path]:
+        """Make the directory if it is not there; returns the directories that were made, innermost first."""
+        missing = missing_directories(self.path)
         try:
             private_directory(self.path, MARKERS)
-        except NotPrivate as error:
-            raise CannotStart(f"the data directory cannot be used: {error} (--data-dir)") from error
-        except (FileExistsError, NotADirectoryError) as error:
-            raise CannotStart(f"{self.path} is not a directory; choose another with --data-dir") from error
         except OSError as error:
-            raise self.unusable(error) from error
+            remove_empty(missing)
+            raise self._not_usable(error) from error
+        return missing
+
+    def _not_usable(self, error: OSError) -> CannotStart:
+        match error:
+            case NotPrivate():
+                return CannotStart(f"the data directory cannot be used: {error} (--data-dir)")
+            case FileExistsError() | NotADirectoryError():
+                return CannotStart(f"{self.path} is not a directory; choose another with --data-dir")
+            case _:
+                return self.unusable(error)
 
     @contextlib.contextmanager
-    def owned(self) -> Iterator[None]:
-        """Hold the directory: no other process can use it meanwhile."""
-        self.create()
+    def owned(self) -> Iterator[NewFiles]:
+        """Hold the directory: no other process can use it meanwhile. What was made in it is removed if the body raises
+        before it calls `keep`."""
+        made = self.create()
         with contextlib.ExitStack() as stack:
-            descriptor = self._open(self._lock, os.O_RDWR)
+            stack.callback(remove_empty, made)
+            descriptor, is_new = self._take(self._lock)
             stack.callback(os.close, descriptor)
-            self._take(descriptor)
             if (supervisor := self.supervisor()) not in (None, os.getppid()):
                 raise self._in_use(f"pid {supervisor}, which is about to restart it")
             stack.callback(os.close, self._lock_directory())
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-            yield
+            before = set(os.listdir(self.path)) - ({self._lock.name} if is_new else set())
+            new = NewFiles(self.path, made, partial(new_names, self.path, before))
+            _write_pid(descriptor)
+            try:
+                yield new
+            except BaseException:
+                new.remove()
+                raise
 
     @contextlib.contextmanager
-    def supervised(self) -> Iterator[None]:
-        """Hold the lock of the supervisor, which restarts the owner of this directory after a crash."""
-        self.create()
-        if (owner := self.owner()) is not None:
-            raise self._in_use(f"pid {owner}")
-        descriptor = self._open(self._supervisor_lock, os.O_RDWR)
-        try:
-            self._take(descriptor)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-            yield
-        finally:
-            os.close(descriptor)
+    def supervised(self) -> Iterator[NewFiles]:
+        """Hold the lock of the supervisor, which restarts the owner of this directory after a crash. What the
+        supervisor has made is removed if the body does not call `keep`."""
+        made = self.create()
+        with contextlib.ExitStack() as stack:
+            stack.callback(remove_empty, made)
+            if (owner := self.owner()) is not None:
+                raise self._in_use(f"pid {owner}")
+            has_record = (self.path / SUPERVISOR).exists()
+            descriptor, is_new = self._take(self._supervisor_lock)
+            stack.callback(os.close, descriptor)
+            _write_pid(descriptor)
+            names = ([] if has_record else [SUPERVISOR]) + ([self._supervisor_lock.name] if is_new else [])
+            new = NewFiles(self.path, made, lambda: names)
+            try:
+                yield new
+            finally:
+                new.remove()
 
-    def _take(self, descriptor: int) -> None:
-        try:
-            self._lock_exclusively(descriptor)
-        except BlockingIOError as error:
-            raise self._in_use(f"pid {self._read_pid(descriptor)}") from error
+    def _take(self, lock: Path) -> tuple[int, bool]:
+        """A descriptor that holds the exclusive lock of this file, and whether the file is new. A start that was
+        refused may have removed the file before its lock was released; then there is another file to lock."""
+        while True:
+            is_new = not lock.exists()
+            with contextlib.ExitStack() as stack:
+                descriptor = self._open(lock, os.O_RDWR)
+                stack.callback(os.close, descriptor)
+                try:
+                    self._lock_exclusively(descriptor)
+                except BlockingIOError as error:
+                    raise self._in_use(f"pid {self._read_pid(descriptor)}") from error
+                if _has_name(descriptor, lock):
+                    stack.pop_all()
+                    return descriptor, is_new
 
     def _lock_exclusively(self, descriptor: int) -> None:
         """`owner` takes a shared lock for a moment, so a refusal counts only if it repeats."""
@@ -268,9 +301,30 @@ class DataDirectory:
         except OSError as error:
             raise CannotStart(f"cannot end what a killed kohort has left in {self.node}: {error}") from error
 
-    def open_log(self) -> int:
-        """A descriptor that appends to the log."""
-        return self._open(self.log, os.O_WRONLY | os.O_APPEND)
+    @contextlib.contextmanager
+    def logged(self) -> Iterator[tuple[int, NewFiles]]:
+        """A descriptor that appends to the log, for a process in the background. If the body raises before it calls
+        `keep`, the directory and the log are removed again if they are new, and what the process has left with them
+        (it may have been ready a moment before it was stopped), unless another process uses them."""
+        if (user := self._user()) is not None:
+            raise self._in_use(f"pid {user}")
+        made = self.create()
+        before = set(os.listdir(self.path))
+        log = {self.log.name} - before
+        new = NewFiles(self.path, made, lambda: log | new_names(self.path, before) if self._user() is None else ())
+        with contextlib.ExitStack() as stack:
+            stack.callback(remove_empty, made)
+            descriptor = self._open(self.log, os.O_WRONLY | os.O_APPEND)
+            stack.callback(os.close, descriptor)
+            try:
+                yield descriptor, new
+            except BaseException:
+                new.remove()
+                raise
+
+    def _user(self) -> int | None:
+        """The pid of a process that uses the directory."""
+        return self.owner() or self.supervisor()
 
     def _open(self, path: Path, flags: int) -> int:
         try:
@@ -303,3 +357,15 @@ class DataDirectory:
             f"cannot write to the data directory {self.path}: {error.strerror}; "
             "make it writable, or choose another with --data-dir"
         )
+
+
+def _write_pid(descriptor: int) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+
+def _has_name(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

@@ -14,6 +14,7 @@ from kohort.kube import tls_buffers
 from kohort.up.cluster import RunningCluster, UpOptions, cluster, parts_only
 from kohort.up.detached import is_detached
 from kohort.up.loop_errors import LoopErrorLog
+from kohort.up.restart_policy import INTERRUPTED
 
 SWITCH_SECONDS = 0.0005
 """How long the event loop may keep the interpreter from the thread that commits. The default, ten times as long, is
@@ -21,8 +22,9 @@ added to the latency of every write while the loop is busy."""
 OPEN_FILES = 65536
 
 
-def run(options: UpOptions, ready: Callable[[RunningCluster], None]) -> None:
-    """Run a cluster until SIGTERM or SIGINT; calls `ready` once it is. Raises CannotStart."""
+def run(options: UpOptions, ready: Callable[[RunningCluster], None]) -> int:
+    """Run a cluster until SIGTERM or SIGINT; calls `ready` once it is. Returns the exit code: that of an interruption
+    if SIGINT came before the cluster was ready. Raises CannotStart."""
     sys.setswitchinterval(SWITCH_SECONDS)
     # A start makes things that stay: modules, classes, caches. Looking for garbage among them is a waste of time.
     gc.disable()
@@ -31,7 +33,7 @@ def run(options: UpOptions, ready: Callable[[RunningCluster], None]) -> None:
     if is_detached():
         # A crash of the interpreter leaves the stacks of all threads in the log.
         faulthandler.enable()
-    asyncio.run(_run(options, ready))
+    return asyncio.run(_run(options, ready))
 
 
 def allow_connections() -> None:
@@ -43,11 +45,12 @@ def allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def _run(options: UpOptions, ready: Callable[[RunningCluster], None]) -> None:
+async def _run(options: UpOptions, ready: Callable[[RunningCluster], None]) -> int:
     asyncio.get_running_loop().set_exception_handler(LoopErrorLog())
     stopped, is_ready = asyncio.Event(), asyncio.Event()
+    received: list[signal.Signals] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, _stop, stopped)
+        asyncio.get_running_loop().add_signal_handler(number, _stop, stopped, received, number)
     serving = asyncio.create_task(_serve(options, ready, is_ready, stopped))
     stopping = asyncio.create_task(stopped.wait())
     await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -57,6 +60,7 @@ async def _run(options: UpOptions, ready: Callable[[RunningCluster], None]) -> N
     stopping.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await serving
+    return INTERRUPTED if not is_ready.is_set() and signal.SIGINT in received else 0
 
 
 async def _serve(
@@ -74,8 +78,9 @@ async def _serve(
         await stopped.wait()
 
 
-def _stop(stopped: asyncio.Event) -> None:
+def _stop(stopped: asyncio.Event, received: list[signal.Signals], number: signal.Signals) -> None:
     """Stop in order; at the second signal end at once: acknowledged writes are on disk."""
     if stopped.is_set():
-        os._exit(130)
+        os._exit(INTERRUPTED)
+    received.append(number)
     stopped.set()

@@ -64,7 +64,8 @@ class Supervisor:
         self._record = SupervisorRecord(os.getpid(), "Running")
         self._restarts: list[float] = []
         self._stopping = False
-        self._was_ready = False
+        self.was_ready = False
+        """Whether a child has become ready."""
 
     def run(self) -> int:
         """Until the child ends for good; returns its exit code."""
@@ -75,7 +76,7 @@ class Supervisor:
             decision = self._decide(
                 code,
                 stopping=self._stopping,
-                was_ready=self._was_ready,
+                was_ready=self.was_ready,
                 restarts=self._restarts,
                 now=time.monotonic(),
             )
@@ -114,7 +115,7 @@ class Supervisor:
         found = status_records.read(self._directory, status_records.STATUS, ProcessRecord)
         if found is None or found.pid != pid or not found.ready:
             return
-        self._was_ready = True
+        self.was_ready = True
         if (port := urlsplit(found.server).port) and "--port" in self._command:
             self._command[self._command.index("--port") + 1] = str(port)
 
@@ -155,9 +156,15 @@ def _log(level: str, event: str, **fields: float) -> None:
 def main() -> int:
     directory, *arguments = sys.argv[1:]
     data = DataDirectory(Path(directory))
+    # Before anything is made: a signal that came now would leave it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     try:
-        with data.supervised():
-            return Supervisor(data.path, python_command("kohort", *arguments)).run()
+        with data.supervised() as new:
+            supervisor = Supervisor(data.path, python_command("kohort", *arguments))
+            code = supervisor.run()
+            if supervisor.was_ready:
+                new.keep()
+            return code
     except CannotStart as failure:
         report_failure(str(failure))
         return failure.exit_code

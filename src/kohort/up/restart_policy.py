@@ -18,7 +18,7 @@ PROCESS_RESTARTS = 5
 PROCESS_WINDOW_SECONDS = 600.0
 
 INTERRUPTED = 130
-"""The exit code after a second SIGTERM or SIGINT."""
+"""The exit code after a second SIGTERM or SIGINT, and after a SIGINT before the cluster was ready."""
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
