@@ -21,7 +21,7 @@ from kohort.node.agent import Agent, NodeOptions
 from kohort.node.api.log_reader import LogOptions, read_log
 from kohort.node.registration import container_agent
 from kohort.node.runtimes.cri.discovery import examine
-from kohort.node.runtimes.interface import CLOSE, ERROR, STDERR, STDIN, STDOUT, Launch, parse_container_key
+from kohort.node.runtimes.interface import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, Launch, parse_container_key
 from kohort.objects.json_types import JsonObject
 
 NODE = "containers"
@@ -136,14 +136,23 @@ class ContainerCluster:
         return found
 
     async def execute(
-        self, name: str, *command: str, container: str = "c", stdin: bytes | None = None, tty: bool = False
+        self,
+        name: str,
+        *command: str,
+        container: str = "c",
+        stdin: bytes | None = None,
+        tty: bool = False,
+        size: tuple[int, int] | None = None,
     ) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error of a command in a container."""
+        """Exit code, standard output and standard error of a command in a container. `size` are rows and columns of its
+        terminal."""
         record = self.agent.pods.find("default", name)
         assert record is not None
         instance = record.runs[container].instance
         assert instance is not None
         session = await self.agent.runtime.execute(instance.id, Launch("x", command, stdin=stdin is not None, tty=tty))
+        if size is not None:
+            await session.write(RESIZE, json.dumps({"Height": size[0], "Width": size[1]}).encode())
         if stdin is not None:
             await session.write(STDIN, stdin)
             if not tty:

@@ -127,6 +127,22 @@ async def test_a_container_that_fails_is_restarted_and_its_earlier_log_kept(clus
         assert await cluster.until_logged("a", "run") == "run\n"
 
 
+async def test_of_a_container_that_restarts_only_the_last_end_is_kept(
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
+) -> None:
+    script = "echo x >> /data/starts; [ $(wc -l < /data/starts) -gt 3 ] || exit 3; sleep 1000"
+    mounts, volumes = [{"name": "v", "mountPath": "/data"}], [{"name": "v", "emptyDir": {}}]
+    rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [3]}}]
+    container = {"command": ["sh", "-c", script], "volumeMounts": mounts, "restartPolicyRules": rules}
+    async with cluster.node() as agent:
+        await cluster.create("a", {**container, "restartPolicy": "Never"}, volumes=volumes)
+        pod = await cluster.until("a", lambda pod: status_of(pod).get("restartCount") == 3, 120)
+        await cluster.until("a", lambda pod: status_of(pod)["ready"])
+        logs = agent.files.logs(pod["metadata"]["uid"])
+        assert sorted(path.name for path in logs.rglob("*.log")) == ["2.log", "3.log"]
+        assert len(runtime.container_ids()) == 3, "the sandbox, the running container, and the one before"
+
+
 async def test_commands_in_a_container(cluster: ContainerCluster, runtime: RuntimeUnderTest) -> None:
     async with cluster.node():
         await cluster.run("a")
@@ -134,6 +150,8 @@ async def test_commands_in_a_container(cluster: ContainerCluster, runtime: Runti
         assert await cluster.execute("a", "wc", "-c", stdin=b"x" * 300_000) == (0, "300000\n", "")
         code, out, _ = await cluster.execute("a", "sh", "-c", "tty", tty=True, stdin=b"")
         assert (code, out.strip()) == (0, "/dev/pts/0")
+        code, out, _ = await cluster.execute("a", "sh", "-c", "sleep 1; stty size", tty=True, size=(33, 77))
+        assert (code, out.strip()) == (0, "33 77")
         code, _, problem = await cluster.execute("a", "nosuchprogram")
         assert code == (255 if runtime.name == "cri-o" else 126) and "executable file not found" in problem
 

@@ -105,6 +105,23 @@ async def test_the_runtime_is_killed_and_nothing_restarts(cluster: ContainerClus
         assert numbers == list(range(len(numbers))), "output was lost"
 
 
+async def test_output_waits_for_a_runtime_that_is_away_however_much_it_is(
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
+) -> None:
+    """Ten times what a pipe holds. A container that waits for its reader continues where it was."""
+    lines = 50_000
+    script = f"while [ ! -e /tmp/go ]; do sleep 0.1; done; seq 0 {lines - 1}; echo written > /tmp/done; sleep 1000"
+    async with cluster.node():
+        before = await cluster.run("a", {"command": ["sh", "-c", f"(sleep 3; touch /tmp/go) & {script}"]})
+        runtime.kill()
+        await asyncio.sleep(5)  # the container begins to write meanwhile
+        runtime.start()
+        await cluster.until_logged("a", f"\n{lines - 1}\n")
+        assert [int(line) for line in (await cluster.log("a")).split()] == list(range(lines))
+        after = await cluster.client.get(PODS, "a", "default")
+        assert status_of(after)["containerID"] == status_of(before)["containerID"]
+
+
 async def test_exec_probes_are_left_out_while_the_runtime_is_away(
     cluster: ContainerCluster, runtime: RuntimeUnderTest
 ) -> None:
@@ -204,6 +221,20 @@ async def test_a_pod_whose_sandbox_ends_starts_again_with_its_init_containers(
         )
         assert status_of(after)["containerID"] != status_of(before)["containerID"]
         assert await cluster.shell("a", "cat /data/inits") == "x\nx\n"
+
+
+async def test_a_pod_that_does_not_restart_ends_with_its_sandbox(
+    cluster: ContainerCluster, runtime: RuntimeUnderTest
+) -> None:
+    async with cluster.node():
+        before = await cluster.run("a", restartPolicy="Never")
+        await end_sandbox(runtime.socket, before["metadata"]["uid"])
+        after = await cluster.until("a", lambda pod: pod["status"]["phase"] == "Failed")
+        assert state_of(after)["terminated"]["exitCode"] == 137
+        assert (status_of(after)["restartCount"], status_of(after)["containerID"]) == (
+            0,
+            status_of(before)["containerID"],
+        )
 
 
 async def test_a_sandbox_that_ends_at_once_is_made_again_with_pauses(tmp_path: Path) -> None:

@@ -69,3 +69,20 @@ def test_every_rule_of_whole_groups_has_a_row_with_a_test() -> None:
 def test_files_that_the_page_names_exist() -> None:
     for place in re.findall(r"`(tests/[\w/.]+)`", PAGE):
         assert Path(ROOT, place).exists(), place
+
+
+ROWS_OF_CONTAINERS = {"C": 4, "S": 4, "L": 7, "G": 1, "E": 1, "M": 1, "P": 2, "I": 4, "R": 8, "D": 1, "Q": 1, "B": 1}
+CASES_OF_THE_KERNEL = "\n".join(path.read_text() for path in (ROOT / "tests" / "kernel").glob("*.py"))
+
+
+def test_every_row_of_the_plan_for_containers_is_on_the_page() -> None:
+    wanted = [f"CRI_{row}" for kind, last in ROWS_OF_CONTAINERS.items() for row in numbered(kind, last)]
+    assert [row for row in wanted if not re.search(rf"\b{row}\b", PAGE)] == []
+
+
+def test_cases_of_the_kernel_tier_that_the_page_names_exist() -> None:
+    _, _, section = PAGE.partition("## Containers")
+    named = re.findall(r"kernel tier: ((?:`\w+`(?:, )?)+)", section)
+    cases = [case for one in named for case in re.findall(r"`(\w+)`", one)]
+    assert len(cases) >= 9
+    assert [case for case in cases if f"async def {case}(" not in CASES_OF_THE_KERNEL] == []
