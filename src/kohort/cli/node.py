@@ -4,7 +4,7 @@ import asyncio
 import signal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import click
 
@@ -208,9 +208,9 @@ def _container_runtime(wanted: str, endpoint: str, directory: Path | None, share
     from kohort.node.registration import default_directory
     from kohort.node.runtimes.cri.discovery import CannotUseRuntime, choose
 
-    if wanted not in ("auto", "cri"):
+    if wanted not in ("auto", "cri", "process"):
         return None
-    chosen: Literal["auto", "cri"] = "cri" if wanted == "cri" else "auto"
+    chosen = cast(Literal["auto", "cri", "process"], wanted)
     try:
         choice = asyncio.run(choose(chosen, endpoint, directory or default_directory(), share=share))
     except CannotUseRuntime as problem:

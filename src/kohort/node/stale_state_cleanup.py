@@ -11,6 +11,7 @@ from kohort.node import service_network
 from kohort.node.mount_table import remove_directory, unmount_below
 from kohort.node.pod_addresses import release_recorded
 from kohort.node.pod_network_namespaces import NetworkNamespaces
+from kohort.node.runtimes.interface import RUNTIME_RECORD
 from kohort.node.runtimes.process.leftover_processes import end_processes
 
 
@@ -29,7 +30,7 @@ async def end(directory: Path) -> int:
 
 async def _end_containers(directory: Path) -> set[str]:
     """The UIDs of pods that were in a container runtime. Raises OSError if it does not answer."""
-    if not (directory / "records" / "runtime.json").exists():
+    if not (directory / RUNTIME_RECORD).exists():
         return set()
     from kohort.node.runtimes.cri.leftover_sandboxes import end_sandboxes
 

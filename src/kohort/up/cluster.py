@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from kohort.cluster.apiserver.auth.certificates import KeysUnusable, Pki
 from kohort.cluster.apiserver.auth.jwt import Signer
@@ -214,11 +214,15 @@ async def _node_arguments(options: UpOptions) -> tuple[Mapping[str, Json], str]:
     """What runs the containers of this machine, as arguments of the node and as a line for people. Raises
     CannotStart."""
     plugins = {"device_plugins": options.device_plugins}
-    if parts.NODE not in options.parts or options.runtime == "process":
+    if parts.NODE not in options.parts:
+        return plugins, ""
+    from kohort.node.runtimes.interface import RUNTIME_RECORD
+
+    if options.runtime == "process" and not (options.data.node / RUNTIME_RECORD).exists():
         return plugins, ""
     from kohort.node.runtimes.cri.discovery import CannotUseRuntime, choose
 
-    wanted: Literal["auto", "cri"] = "cri" if options.runtime == "cri" else "auto"
+    wanted = cast(Literal["auto", "cri", "process"], options.runtime)
     try:
         choice = await choose(wanted, options.runtime_endpoint, options.data.node, share=options.share_runtime)
     except CannotUseRuntime as problem:

@@ -23,7 +23,8 @@ and attempt (`ContainerKey`). Fields of `Launch` that only some runtimes need ma
 import contextlib
 import signal
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -32,6 +33,8 @@ from kohort.objects.node_pods import NodeContainer, NodePod
 from kohort.resources import CgroupValues
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+RUNTIME_RECORD: Final = Path("records/runtime.json")
+"""In the directory of a node whose pods a container runtime has run: which one."""
 """Channels of an attached or executed process, numbered as on the wire of `kubectl exec`."""
 
 

@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -22,6 +23,7 @@ from kohort.node.runtimes.cri.cni_installation import CniAgent
 from kohort.node.runtimes.cri.discovery import (
     CannotUseRuntime,
     RuntimeFacts,
+    Wanted,
     choose,
     examine,
     parse_endpoint,
@@ -39,6 +41,7 @@ from kohort.node.runtimes.interface import (
     Launch,
     PodSandboxSpec,
 )
+from kohort.node.runtimes.process.runtime import ProcessRuntime
 from kohort.objects.core import Secret
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.node_pods import NodeContainer, NodePod
@@ -791,6 +794,47 @@ def test_a_runtime_is_examined_before_it_is_used(tmp_path: Path) -> None:
         await fake.stop()
 
     virtual_time.run(main())
+
+
+def test_no_pod_of_a_killed_agent_runs_a_second_time_elsewhere(tmp_path: Path) -> None:
+    node = tmp_path / "node"
+    here, there = f"unix://{tmp_path}/s", f"unix://{tmp_path}/other"
+
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        other = FakeRuntime(tmp_path / "other")
+        await other.start()
+        record(node, await examine(fake.socket), "node-1")
+        assert (await choose("process", "", node)).runtime is None, "it has no pods there"
+        await runtime.prepare_pod(spec(tmp_path))
+        for wanted, endpoint in (("process", ""), ("cri", there)):
+            with pytest.raises(
+                CannotUseRuntime, match=f"the pod default/web of this node; .*--runtime-endpoint {here}"
+            ):
+                await choose(cast(Wanted, wanted), endpoint, node, share=True)
+        (tmp_path / "link").symlink_to(fake.socket)
+        for endpoint in (here, f"unix://{tmp_path}/link"):
+            assert (await choose("cri", endpoint, node, share=True)).runtime is not None
+        await runtime.remove_pod("u1")
+        assert (await choose("process", "", node)).runtime is None
+        await runtime.prepare_pod(spec(tmp_path, "u2"))
+        await fake.stop()
+        assert (await choose("process", "", node)).runtime is None, "a runtime that is gone"
+        await other.stop()
+
+    run(program, tmp_path)
+
+
+async def test_no_process_of_a_killed_agent_becomes_a_container_as_well(tmp_path: Path) -> None:
+    fake, processes = FakeRuntime(tmp_path / "s"), ProcessRuntime(tmp_path / "node" / "runtime")
+    await fake.start()
+    await processes.instances()
+    await processes.start(Launch("u1_c_0", ("sleep", "1000"), {"PATH": "/bin:/usr/bin"}, log=str(tmp_path / "log")))
+    with pytest.raises(CannotUseRuntime, match="1 container of this node still runs as a process of this machine; "):
+        await choose("cri", f"unix://{tmp_path}/s", tmp_path / "node")
+    assert (await choose("auto", "", tmp_path / "node")).runtime is None
+    await processes.close(stop=True)
+    assert (await choose("cri", f"unix://{tmp_path}/s", tmp_path / "node")).runtime is not None
+    await fake.stop()
 
 
 @pytest.mark.parametrize(

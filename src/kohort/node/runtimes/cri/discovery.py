@@ -6,7 +6,8 @@
 | `cri`       | the container runtime at `--runtime-endpoint`, or at a usual socket; if it cannot be used, refuse  |
 | `process`   | processes of this machine                                                                         |
 
-A node's directory stays with what has run its pods under `auto`: they would be lost otherwise.
+A node's directory stays with what has run its pods under `auto`: they would be lost otherwise. With any of the other
+two, a start is refused while pods of a killed agent run elsewhere: each of them would run twice.
 """
 
 import os
@@ -23,13 +24,17 @@ from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient, Unsupported
 from kohort.node.runtimes.cri.cni_installation import CniAgent, running_agents
 from kohort.node.runtimes.cri.configuration import NODE_LABEL, POD_NAME, POD_NAMESPACE, POD_UID, directory_mark
+from kohort.node.runtimes.interface import RUNTIME_RECORD
+from kohort.node.runtimes.process.leftover_processes import living_containers
+from kohort.objects.counted_nouns import agreeing, counted
 
 SOCKETS: Final = (Path("/run/containerd/containerd.sock"), Path("/run/crio/crio.sock"))
+PROCESSES: Final = "runtime"
+"""Where the runtime of processes keeps its records, in the directory of a node."""
 SECONDS: Final = 10.0
 API_VERSION: Final = "v1"
 CNI_BINARIES, CNI_CONFIGURATIONS = Path("/opt/cni/bin"), Path("/etc/cni/net.d")
 """Where runtimes look that do not say where."""
-RECORD: Final = Path("records/runtime.json")
 Wanted = Literal["auto", "cri", "process"]
 
 
@@ -92,6 +97,12 @@ def parse_endpoint(text: str) -> Path:
 async def choose(wanted: Wanted, endpoint: str, directory: Path, *, share: bool = False) -> Choice:
     """`directory` is that of the node. With `share`, pods of other agents may be in the runtime. Raises
     CannotUseRuntime."""
+    choice = await _first_usable(wanted, endpoint, directory, share=share)
+    await _check_left_pods(directory, choice.runtime)
+    return choice
+
+
+async def _first_usable(wanted: Wanted, endpoint: str, directory: Path, *, share: bool) -> Choice:
     if wanted == "process":
         return Choice()
     if not endpoint and wanted == "auto":
@@ -120,6 +131,38 @@ async def choose(wanted: Wanted, endpoint: str, directory: Path, *, share: bool 
     return Choice(None, note)
 
 
+async def _check_left_pods(directory: Path, chosen: RuntimeFacts | None) -> None:
+    """Of a killed agent, in something else than what was chosen. Raises CannotUseRuntime."""
+    end_them = "or end its pods first, with kohort down, or with kohort node --stop-pods"
+    before = recorded(directory)
+    elsewhere = before is not None and (chosen is None or not _is_same_file(chosen.socket, Path(before.socket)))
+    if before is not None and elsewhere and (pods := await _ready_pods(before)):
+        raise CannotUseRuntime(
+            f"the runtime at {before.socket} still runs {_counted(pods)} of this node; use it again with "
+            f"--runtime cri --runtime-endpoint unix://{before.socket}, {end_them}"
+        )
+    if chosen is not None and (processes := living_containers(directory / PROCESSES)):
+        raise CannotUseRuntime(
+            f"{counted(len(processes), 'container')} of this node still {agreeing(len(processes), 'runs', 'run')} as "
+            f"{agreeing(len(processes), 'a process', 'processes')} of this machine; start with --runtime process, "
+            f"{end_them}"
+        )
+
+
+async def _ready_pods(before: "RuntimeRecord") -> list[cri.PodSandbox]:
+    """None if the runtime does not answer: a runtime that was removed has no pods."""
+    client = CriClient(Path(before.socket))
+    labels = {NODE_LABEL: before.owner}
+    ready = cri.PodSandboxFilter(state=cri.PodSandboxStateValue(cri.PodSandboxState.READY), label_selector=labels)
+    try:
+        answer = await client.call(cri.LIST_POD_SANDBOX, cri.ListPodSandboxRequest(ready), timeout=SECONDS)
+    except RpcError:
+        return []
+    finally:
+        await client.close()
+    return list(answer.items)
+
+
 class RuntimeRecord(msgspec.Struct, frozen=True):
     """Kept in the directory of a node: where its pods are, for a start or an end without an agent."""
 
@@ -133,7 +176,7 @@ class RuntimeRecord(msgspec.Struct, frozen=True):
 
 
 def record(directory: Path, facts: RuntimeFacts, owner: str) -> None:
-    place = directory / RECORD
+    place = directory / RUNTIME_RECORD
     place.parent.mkdir(parents=True, exist_ok=True)
     found = RuntimeRecord(str(facts.socket), owner, str(facts.cni_binaries), str(facts.cni_configurations))
     write_private(place, msgspec.json.encode(found))
@@ -142,7 +185,7 @@ def record(directory: Path, facts: RuntimeFacts, owner: str) -> None:
 def recorded(directory: Path) -> RuntimeRecord | None:
     """The runtime that has run the pods of a node; None if none has."""
     try:
-        return msgspec.json.decode((directory / RECORD).read_bytes(), type=RuntimeRecord)
+        return msgspec.json.decode((directory / RUNTIME_RECORD).read_bytes(), type=RuntimeRecord)
     except (OSError, msgspec.MsgspecError):
         return None
 
@@ -235,8 +278,13 @@ def _is_socket(path: Path) -> bool:
         return False
 
 
+def _is_same_file(one: Path, other: Path) -> bool:
+    """Also by another path, such as `/var/run` for `/run`."""
+    return one.resolve() == other.resolve()
+
+
 def _ran_processes(directory: Path) -> bool:
-    return (directory / "runtime" / "instances").is_dir()
+    return (directory / PROCESSES / "instances").is_dir()
 
 
 class _Cni(msgspec.Struct, frozen=True):
