@@ -126,3 +126,44 @@ def test_waits_grow_to_five_minutes_and_are_forgiven(lengths: list[int]) -> None
         assert delay == 0.0 if length >= 600 else delay >= min(before, 300)
         before = delay
         now += delay
+
+
+def restart(run: ContainerRun, now: float, *, memory: str = "1Mi", resized: bool = False) -> float:
+    """How long a container that has ended waits, from now on."""
+    one = spec(image="host", resources={"limits": {"memory": memory}})
+    found = next_starts(one, {"c": run}, now, ["c"] if resized else [])
+    assert bool(found.starts) == (found.wait is None)
+    return found.wait or 0.0
+
+
+def end(run: ContainerRun, begun_at: float, ended_at: float) -> ContainerRun:
+    run.begin(Instance("c", 1, 1, "t", "t", 1), run.attempt + 1, begun_at)
+    run.ended_at = ended_at
+    return run
+
+
+def test_a_pause_counts_from_the_end_of_a_container() -> None:
+    run = end(ContainerRun("c"), 0, 5)
+    assert restart(run, 8) == 0
+    assert restart(end(run, 8, 9), 12) == 7, "10 s from 9 on"
+    assert restart(end(run, 19, 20), 50) == 0, "20 s have passed, while the pod waited for something else"
+
+
+def test_other_resources_or_another_image_begin_afresh() -> None:
+    run = end(ContainerRun("c"), 0, 1)
+    for begun_at in range(1, 4):
+        restart(run, begun_at)
+        end(run, begun_at, begun_at + 1)
+    assert restart(run, 5) > 30
+    assert restart(run, 5, memory="2Mi") == 0, "also while it waits"
+    assert restart(end(run, 5, 6), 6, memory="2Mi") == 10
+    assert [each.name for each in next_starts(spec(image="other"), {"c": run}, 6).starts] == ["c"]
+
+
+def test_a_container_that_is_stopped_for_a_resize_waits_only_if_it_has_just_been_started() -> None:
+    """By a resize of its pod as a whole: its own resources stay, and so do the ends that were counted."""
+    run = end(ContainerRun("c"), 0, 1)
+    assert restart(run, 1, resized=True) == 0
+    assert restart(end(run, 1, 2), 2) == 0, "the stop for the first resize does not count"
+    assert restart(end(run, 2, 60), 60, resized=True) == 0
+    assert restart(end(run, 60, 61), 61, resized=True) == 19

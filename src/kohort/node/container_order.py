@@ -7,9 +7,14 @@
 | any other    | all init containers are through                                | as the restart policy says    |
 | ephemeral    | at once                                                        | never                         |
 
-The pause before each next start is that of `kohort.rules.container_restarts`. A container that was stopped for a resize
-starts again whatever the policy, after the same pause as any other. So does every container of a pod that is restarted
-as a whole (`RestartAllContainers`).
+The pause before each next start is that of `kohort.rules.container_restarts`, counted from the end of the container: a
+pod that has waited for its sandbox meanwhile does not wait twice. Another image or other resources of the container
+begin afresh, as kubelet's back-off does: a container that ran out of memory and is given more starts at once.
+
+A container that was stopped for a resize starts again whatever the policy. Kubelet does not count the end that it
+brings about itself, but the one before: such a container waits only if it was started less than its pause ago. Every
+container of a pod that is restarted as a whole (`RestartAllContainers`) starts again whatever the policy, too, after
+the same pause as any other.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,6 +23,7 @@ import msgspec
 
 from kohort.node.runtimes.interface import Instance
 from kohort.objects.node_pods import NodeContainer, NodePodSpec
+from kohort.objects.pods import ResourceRequirements
 from kohort.rules.container_restarts import RESTART_ALL, action_of_rules, next_pause, restarts_after_exit
 from kohort.rules.pod_status import ContainerProgress, pod_phase
 
@@ -32,8 +38,12 @@ class ContainerRun(msgspec.Struct):
     previous: Instance | None = None
     begun_at: float = 0.0
     """When the present attempt began, on the loop's clock."""
+    ended_at: float | None = None
+    """When it was seen to have ended, on the same clock."""
     failures: int = 0
     """Ends and failed starts in a row, which make the pause before the next start longer."""
+    counted_for: tuple[str, ResourceRequirements] | None = None
+    """The image and the resources with which the ends have happened: with others, counting begins afresh."""
     restart_due: float | None = None
     """When it may start again."""
     restart_pause: float = 0.0
@@ -58,7 +68,7 @@ class ContainerRun(msgspec.Struct):
     def begin(self, instance: Instance, attempt: int, now: float) -> None:
         """A new attempt has been started."""
         self.previous, self.instance = self.instance, instance
-        self.attempt, self.begun_at, self.restart_due = attempt, now, None
+        self.attempt, self.begun_at, self.ended_at, self.restart_due = attempt, now, None, None
         self.waiting_reason, self.waiting_message, self.termination_message = "", "", ""
         self.ready, self.started, self.post_start_done = False, False, True
         self.outdated = self.restarts_with_all = False
@@ -109,15 +119,16 @@ def next_starts(
         run = runs[container.name]
         if container.sidecar:
             if not run.running:
-                _restart(steps, container, run, now)
+                _restart(steps, container, run, now, stopped_for_resize=container.name in restarting)
             if not begun and not (run.running and run.started and run.post_start_done):
                 return steps
         elif not begun and not _init_passed(steps, spec, container, run, now):
             return steps
     for container in mains:
         run = runs[container.name]
-        if run.attempt < 0 or (run.ended and (will_restart(spec, container, run) or container.name in restarting)):
-            _restart(steps, container, run, now)
+        stopped = container.name in restarting
+        if run.attempt < 0 or (run.ended and (will_restart(spec, container, run) or stopped)):
+            _restart(steps, container, run, now, stopped_for_resize=stopped)
     return steps
 
 
@@ -204,12 +215,25 @@ def _init_passed(steps: NextStarts, spec: NodePodSpec, container: NodeContainer,
     return False
 
 
-def _restart(steps: NextStarts, container: NodeContainer, run: ContainerRun, now: float) -> None:
-    if run.attempt >= 0 and run.restart_due is None and not run.waiting_reason:
-        run.restart_pause = pause_after_end(run, now)
-        run.restart_due = now + run.restart_pause
+def _restart(
+    steps: NextStarts, container: NodeContainer, run: ContainerRun, now: float, *, stopped_for_resize: bool = False
+) -> None:
+    if run.attempt >= 0 and not run.waiting_reason:
+        if run.counted_for != (container.image, container.resources):
+            run.counted_for, run.failures, run.restart_due = (container.image, container.resources), 0, None
+        if run.restart_due is None:
+            _set_due(run, now, stopped_for_resize)
     if run.restart_due is None or run.restart_due <= now:
         steps.starts.append(container)
     else:
         wait = run.restart_due - now
         steps.wait = wait if steps.wait is None else min(steps.wait, wait)
+
+
+def _set_due(run: ContainerRun, now: float, stopped_for_resize: bool) -> None:
+    ended_at = now if run.ended_at is None else run.ended_at
+    if stopped_for_resize and run.attempt == 0:
+        run.restart_pause = 0.0
+    else:
+        run.restart_pause = pause_after_end(run, ended_at)
+    run.restart_due = (run.begun_at if stopped_for_resize else ended_at) + run.restart_pause

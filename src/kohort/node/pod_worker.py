@@ -89,6 +89,7 @@ class PodWorker:
             if run.instance is not None and run.instance.id == instance.id:
                 if (probes := record.probes.pop(run.name, None)) is not None:
                     probes.stop()
+                run.ended_at = asyncio.get_running_loop().time()
                 message = await self._reporter.termination_message(record.container(run.name), instance)
                 run.instance, run.termination_message = instance, message
                 run.ready = run.started = False
@@ -189,7 +190,7 @@ class PodWorker:
         if not await self._resize.actuate(allocated):
             await self._reporter.report()
             return Requeue(after=ERROR_SECONDS)
-        wait = await self._start_due_containers(allocated, now)
+        wait = await self._start_due_containers(allocated)
         await self._reporter.report()
         waits = [] if wait is None else [wait]
         if self.record.pod.spec.volumes:
@@ -218,15 +219,15 @@ class PodWorker:
         network = "" if self.record.pod.spec.host_network else self._runtime.network_problem
         return self._runtime.problem or network
 
-    async def _start_due_containers(self, allocated: NodePod, now: float) -> float | None:
-        """Seconds until another start is due."""
-        record = self.record
-        starts = container_order.next_starts(record.pod.spec, record.runs, now, record.restarting())
+    async def _start_due_containers(self, allocated: NodePod) -> float | None:
+        """Seconds until another start is due. By the time it is now: a resize may have stopped containers meanwhile."""
+        record, now = self.record, asyncio.get_running_loop().time()
+        starts = container_order.next_starts(allocated.spec, record.runs, now, record.restarting())
         self._starter.emit_backoff_events(now)
         for container in starts.starts:
             await self._starter.start(allocated, container, now)
         if starts.starts and starts.wait is None:
-            return container_order.next_starts(record.pod.spec, record.runs, now, record.restarting()).wait
+            return container_order.next_starts(allocated.spec, record.runs, now, record.restarting()).wait
         return starts.wait
 
     async def _admit(self, pod: NodePod) -> bool:
