@@ -189,7 +189,8 @@ async def test_another_policy_lets_a_stopped_resize_go_on(story: Begin) -> None:
         await resize(user)
         text, code = await resize(user, request=AmountRequest({}), policy=OR_RECREATE)
         assert code == 0, user.complaint
-        assert text.splitlines()[-1] == "llm: resized in place: groups 0, 2; recreated: group 1"
+        expected = "llm: resized in place: group 0; recreated: group 1; had these resources before: group 2"
+        assert text.splitlines()[-1] == expected
 
 
 async def test_a_stopped_resize_is_undone(story: Begin) -> None:
@@ -520,9 +521,41 @@ async def test_groups_are_not_recreated_against_the_policy(story: Begin) -> None
             "change from Burstable to Guaranteed), and resourceUpdatePolicy is InPlaceOnly; ask for other amounts, or "
             "add --recreate to allow it\n"
         )
+        _, code = await resize(user, policy=ONLY)
+        assert code == REFUSED and "or give --recreate instead of --policy to allow it" in user.complaint
         _, code = await resize(user, recreate=True)
         assert code == 0, user.complaint
         assert set(user.uids().values()).isdisjoint(before.values())
+
+
+async def test_groups_that_had_the_resources_before_are_not_called_resized(story: Begin) -> None:
+    async with story() as user:
+        await user.create(subject(replicas=2))
+        text, code = await resize(user, request=AmountRequest({}), policy=ONLY)
+        assert (code, text.splitlines()[-1]) == (0, "llm: had these resources before: groups 0, 1")
+        text, _ = await resize(user, "1", form="json")
+        found = json.loads(text)
+        assert (found["resizedInPlace"], found["unchanged"], found["upToDate"]) == ([], [], [0, 1])
+        text, _ = await resize(user, "2", form="json", wait=False)
+        found = json.loads(text)
+        assert (found["outcome"], found["resizedInPlace"], found["unchanged"]) == ("started", [], [0, 1])
+        await order(user, "llm-0", resize="infeasible")
+        await resize(user, "3")
+        _, code = await resize(user, "3", policy=ONLY)
+        assert "had these resources before: group 1" in user.complaint
+
+
+async def test_a_roll_that_takes_too_long_names_what_it_waits_for(story: Begin) -> None:
+    """The quality of service changes, so that groups are recreated, and a LimitRange refuses the new pods."""
+    resources = {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"cpu": "1500m", "memory": "64Mi"}}
+    path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+    ranges = {"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": "1500m"}}]}}
+    async with story() as user:
+        await user.create(subject(replicas=1).but(path, resources))
+        await user.cluster.client.create(LIMIT_RANGES, ranges, NAMESPACE)
+        _, code = await resize(user, timeout=60)
+        assert code == TOO_LATE
+        assert "not done in time: StatefulSet llm: Create Pod llm-0 in StatefulSet llm failed" in user.complaint
 
 
 async def test_a_held_group_does_not_keep_the_others_from_their_resize(story: Begin) -> None:

@@ -47,6 +47,9 @@ class GroupOutcome(StrEnum):
     IN_PLACE = "InPlace"
     RECREATED = "Recreated"
     UNCHANGED = "Unchanged"
+    """It has its former resources."""
+    UP_TO_DATE = "UpToDate"
+    """It had the wanted resources at the earlier look."""
 
 
 def resize_progress(snapshot: Snapshot) -> ResizeProgress | None:
@@ -124,7 +127,8 @@ def outcomes(before: Snapshot, after: Snapshot) -> Mapping[int, GroupOutcome]:
         if any(old.get(pod.metadata.name) != pod.metadata.uid for pod in after.members(index)):
             found[index] = GroupOutcome.RECREATED
         elif leader.metadata.labels.get(group_labels.REVISION) == after.update_key:
-            found[index] = GroupOutcome.IN_PLACE
+            was = before.leaders[index].metadata.labels.get(group_labels.REVISION)
+            found[index] = GroupOutcome.UP_TO_DATE if was == after.update_key else GroupOutcome.IN_PLACE
         else:
             found[index] = GroupOutcome.UNCHANGED
     return found

@@ -158,6 +158,20 @@ async def test_no_group_is_touched_for_amounts_that_a_limit_range_forbids(policy
         await cluster.until(lambda: resized(cluster, 2))
 
 
+@pytest.mark.parametrize("policy", ["InPlaceOrRecreate", "InPlaceOnly"])
+async def test_a_limit_range_that_came_after_the_pods_stops_a_resize_and_touches_nothing(policy: str) -> None:
+    """It fills in a limit of the resize, which the request is above; the pods that run have none."""
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable(policy).replicas(2).size(2), 2)
+        before = uids(cluster)
+        ranges = [{"type": "Container", "max": {"cpu": "150m"}}]
+        await cluster.client.create(LIMIT_RANGES, {"metadata": {"name": "l"}, "spec": {"limits": ranges}}, "default")
+        await edit(cluster)
+        await cluster.until(lambda: status(cluster).get("resize", {}).get("state") == "Stopped")
+        await cluster.settle()
+        assert (reason(cluster), uids(cluster), cpus(cluster)) == ("Infeasible", before, {"100m"})
+
+
 async def test_a_quota_without_room_keeps_a_group_from_being_recreated_too() -> None:
     async with cluster_with_groups() as cluster:
         await create(cluster, resizable("InPlaceOrRecreate").size(2))

@@ -86,11 +86,14 @@ class ResizeResult(msgspec.Struct, frozen=True, rename="camel"):
     reason: str
     """Of the condition ResizeInProgress, when stopped."""
     message: str
+    """How far the groups are, or what they wait for."""
     resized_in_place: tuple[int, ...]
     """Groups."""
     recreated: tuple[int, ...]
     unchanged: tuple[int, ...]
     """Groups that have their former resources."""
+    up_to_date: tuple[int, ...]
+    """Groups that had the wanted resources before the command."""
     revision: int
     action: str = ""
     """What to do."""
@@ -153,7 +156,7 @@ def _refusal_of_request(
 def _refusal_of_forecast(foreseen: Forecast, policy: ResourceUpdatePolicy, options: TemplateEditOptions) -> str:
     """Why the edit is not made, given what it would do; empty if it may be."""
     if policy is ResourceUpdatePolicy.IN_PLACE_ONLY and _recreates_serving(foreseen) and not options.recreate:
-        return _against_policy(foreseen)
+        return _against_policy(foreseen, options)
     if policy.in_place and foreseen.recreated and foreseen.room is not None and not foreseen.room.fits:
         return _without_room(foreseen, foreseen.room)
     return ""
@@ -241,13 +244,14 @@ def _recreates_serving(found: Forecast) -> bool:
     return not failed.issuperset(found.recreated)
 
 
-def _against_policy(found: Forecast) -> str:
+def _against_policy(found: Forecast, options: TemplateEditOptions) -> str:
     """The operator rolls what running pods cannot follow, whatever the policy."""
+    allowed = "give --recreate instead of --policy" if options.policy else "add --recreate"
     ways = found.resources.by_way(ResizeMethod.RECREATE) if found.resources is not None else []
     why = f" ({way_words(ways[0])})" if ways else ""
     return (
         f"nothing was changed: {listed_groups(found.recreated)} would be recreated{why}, and resourceUpdatePolicy is "
-        "InPlaceOnly; ask for other amounts, or add --recreate to allow it"
+        f"InPlaceOnly; ask for other amounts, or {allowed} to allow it"
     )
 
 
@@ -322,7 +326,7 @@ def _ways_on(found: Snapshot) -> str:
 
 def _result(before: Snapshot, now: Snapshot, outcome: str) -> ResizeResult:
     progress = progress_of(now, clock.now())
-    groups = outcomes(before, now)
+    groups = outcomes(before, now) if outcome != "started" else dict.fromkeys(before.leaders, GroupOutcome.UNCHANGED)
     causes = [] if outcome == "done" else list(resize_causes_of_set(now)) or set_causes.causes(now)
     resize = progress.resize
 
@@ -334,10 +338,11 @@ def _result(before: Snapshot, now: Snapshot, outcome: str) -> ResizeResult:
         namespace=now.metadata.namespace,
         outcome=outcome,
         reason=resize.reason if resize is not None else "",
-        message=resize.message if resize is not None else "",
+        message=resize.message if resize is not None else progress.waiting_for,
         resized_in_place=of(GroupOutcome.IN_PLACE),
         recreated=of(GroupOutcome.RECREATED),
         unchanged=of(GroupOutcome.UNCHANGED),
+        up_to_date=of(GroupOutcome.UP_TO_DATE),
         revision=progress.revision,
         action=causes[0].action.text if causes else "",
         commands=tuple(one.text for cause in causes[:1] for one in cause.action.commands),
@@ -367,6 +372,7 @@ def _counts(found: ResizeResult) -> str:
         (f"resized in place: {listed_groups(found.resized_in_place)}" if found.resized_in_place else ""),
         (f"recreated: {listed_groups(found.recreated)}" if found.recreated else ""),
         (f"with former resources: {listed_groups(found.unchanged)}" if found.unchanged else ""),
+        (f"had these resources before: {listed_groups(found.up_to_date)}" if found.up_to_date else ""),
     ]
     return "; ".join(filter(None, parts)) or "no groups"
 

@@ -269,7 +269,7 @@ class GroupResizes:
             except (NotFound, Conflict):
                 return _TRY_AGAIN
             except ApiError as problem:
-                failure = failure_of_patch(pod, problem)
+                failure = failure_of_patch(pod, change.after, problem)
                 if failure is None or record is None:
                     raise
                 return failure

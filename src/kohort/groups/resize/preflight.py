@@ -35,7 +35,7 @@ from kohort.objects.pods import Pod
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import amounts_of, limits, requests
 from kohort.rules.api_server_message import RequestRefusal, request_refusal
-from kohort.rules.resource_edit import RESIZABLE
+from kohort.rules.resource_edit import RESIZABLE, AmountField, StatedAmounts, desired_amounts
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
 
@@ -155,8 +155,8 @@ def _growth(pods: Sequence[PodCheck]) -> dict[str, Quantity]:
     return growth
 
 
-def failure_of_patch(pod: Pod, problem: errors.ApiError) -> PreflightFailure | None:
-    """What the API server's answer to a patch means; None if it is worth trying again as it is.
+def failure_of_patch(pod: Pod, amounts: StatedAmounts, problem: errors.ApiError) -> PreflightFailure | None:
+    """What the API server's answer to a patch with these amounts means; None if it is worth trying again as it is.
 
     | answer | meaning |
     |---|---|
@@ -178,12 +178,23 @@ def failure_of_patch(pod: Pod, problem: errors.ApiError) -> PreflightFailure | N
         return PreflightFailure(PreflightRefusal.QUOTA_EXCEEDED, name, problem.message)
     if isinstance(problem, errors.Forbidden) and why is RequestRefusal.NODE_TOO_SMALL:
         return PreflightFailure(PreflightRefusal.INFEASIBLE, name, problem.message)
-    limited = why is RequestRefusal.REQUEST_ABOVE_LIMIT and _LIMIT_RANGER in pod.metadata.annotations
-    if limited or why is RequestRefusal.OUTSIDE_LIMIT_RANGE:
+    filled_in = _LIMIT_RANGER in pod.metadata.annotations or not _above_own_limit(pod, amounts)
+    if (why is RequestRefusal.REQUEST_ABOVE_LIMIT and filled_in) or why is RequestRefusal.OUTSIDE_LIMIT_RANGE:
         return PreflightFailure(PreflightRefusal.NOT_ADMITTED, name, problem.message)
     if isinstance(problem, errors.Forbidden | errors.Invalid | errors.BadRequest):
         return PreflightFailure(PreflightRefusal.REFUSED, name, problem.message)
     return None
+
+
+def _above_own_limit(pod: Pod, amounts: StatedAmounts) -> bool:
+    """Whether a request would be above a limit that the pod itself has. A LimitRange fills in limits of resizes, too."""
+    wanted = {**desired_amounts(pod.spec), **amounts}
+    above = (
+        wanted.get(AmountField(field.container, "limits", field.resource), amount) < amount
+        for field, amount in wanted.items()
+        if field.side == "requests"
+    )
+    return any(above)
 
 
 _LIMIT_RANGER: Final = well_known_names.LIMIT_RANGER

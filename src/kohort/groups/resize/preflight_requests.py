@@ -77,7 +77,7 @@ async def dry_run_failure(client: Client, members: Sequence[Member]) -> Prefligh
         try:
             await patch_amounts(client, pod, change.after, dry_run=True)
         except ApiError as problem:
-            failure = failure_of_patch(pod, problem)
+            failure = failure_of_patch(pod, change.after, problem)
             if failure is None:
                 raise
             return failure
