@@ -22,6 +22,10 @@ from kohort.cli.resize import command
         ("--pods-only --cpu 1 --recreate", "--pods-only is about running pods"),
         ("--pods-only --size 2", "--pods-only is about running pods"),
         ("--allow-restart --cpu 1", "--allow-restart is for --pods-only"),
+        ("--pods-only --cpu 1 -o json", "--output, --wait and --timeout are for changes of --cpu and --memory in the"),
+        ("--pods-only --cpu 1 --timeout 5", "--output, --wait and --timeout are for"),
+        ("--size 2 -o yaml", "--output, --wait and --timeout are for"),
+        ("--size 2 --role worker", "--role and --container are for --cpu and --memory"),
         ("--policy InPlaceOnly --recreate", "--recreate contradicts --policy"),
         ("--cpu much", "'much' is not an amount"),
     ],
@@ -44,6 +48,7 @@ def test_what_contradicts_each_other_is_said(options: str, said: str) -> None:
         "--pod --memory 1Gi",
         "--cpu 1 --pods-only --allow-restart",
         "--cpu 0",
+        "--cpu 1 --wait --timeout 5 -o json",
     ],
 )
 def test_what_can_be_given_together_is_not_refused(options: str) -> None:

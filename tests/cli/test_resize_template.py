@@ -270,7 +270,12 @@ async def test_without_waiting_it_says_how_to_follow(story: Begin) -> None:
         ({}, AmountRequest({"cpu": "2"}, role="leader"), "leaders and workers are made of one template"),
         ({}, AmountRequest({"cpu": "2"}, container="proxy"), "no template has a container proxy; there are: main"),
         (
-            {"resources": {"requests": {"cpu": "2", "memory": "1Gi"}}},
+            {"leaderTemplate": {"spec": {"containers": [{"name": "api", "image": "model"}]}}},
+            AmountRequest({"cpu": "2"}, container="main", role="leader"),
+            "the leader template does not have a container main; there are: api",
+        ),
+        (
+            {"workerTemplate.spec.resources": {"requests": {"cpu": "2", "memory": "1Gi"}}},
             AmountRequest({"cpu": "2"}),
             "kohort resize llm -n default --cpu 2 --pod changes that",
         ),
@@ -281,11 +286,20 @@ async def test_requests_that_cannot_be_written(
 ) -> None:
     built: JsonObject = subject()
     for key, value in template.items():
-        built = subject().but(f"spec.leaderWorkerTemplate.workerTemplate.spec.{key}", value)
+        built = subject().but(f"spec.leaderWorkerTemplate.{key}", value)
     async with story() as user:
         await user.create(built)
         _, code = await resize(user, request=request_)
         assert (code, words in user.complaint) == (REFUSED, True), user.complaint
+
+
+async def test_the_advice_for_running_pods_keeps_the_role(story: Begin) -> None:
+    block = {"requests": {"cpu": "2", "memory": "1Gi"}}
+    async with story() as user:
+        await user.create(subject().but("spec.leaderWorkerTemplate.workerTemplate.spec.resources", block))
+        _, code = await user.run(resize_pods, "llm", {"cpu": "3"}, "", "worker", False)
+        advised = "kohort resize llm -n default --cpu 3 --pod --role worker --pods-only changes that"
+        assert (code, advised in user.complaint) == (REFUSED, True), user.complaint
 
 
 async def test_pods_as_a_whole(story: Begin) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Set
 from typing import Literal
 
 import click
+from click.core import ParameterSource
 
 from kohort.cli.connection import CommandTarget, cluster_options, execute, output_option, set_argument
 from kohort.cli.option_types import Seconds, WholeNumber
@@ -94,7 +95,9 @@ def command(
     from kohort.inspection.template_resize import AmountRequest
 
     amounts = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value}
-    given = {option for option, value in click.get_current_context().params.items() if value}
+    context = click.get_current_context()
+    typed = (one for one in context.params if context.get_parameter_source(one) is ParameterSource.COMMANDLINE)
+    given = {option for option in typed if context.params[option]}
     if contradiction := _contradiction(given):
         raise click.UsageError(contradiction)
     if size is not None:
@@ -133,6 +136,11 @@ def _contradiction(given: Set[str]) -> str:
             "--pods-only is about running pods: give --cpu or --memory, no --policy, --deadline or --recreate",
         ),
         ("allow_restart" in given and "pods_only" not in given, "--allow-restart is for --pods-only"),
+        (
+            (size or "pods_only" in given) and not given.isdisjoint(("output", "timeout", "wait")),
+            "--output, --wait and --timeout are for changes of --cpu and --memory in the template, which are followed",
+        ),
+        (size and not given.isdisjoint(("role", "container")), "--role and --container are for --cpu and --memory"),
         (
             {"policy", "recreate"} <= given,
             "--recreate contradicts --policy: the policy keeps groups from being recreated",

@@ -196,8 +196,9 @@ def request_words(problem: RequestProblem) -> str:
                 f"leaders and workers are made of one template, so --role {role} cannot be written to it; leave out "
                 "--role, add a leaderTemplate, or change running pods only with --pods-only"
             )
-        case NoSuchContainer(container, known):
-            return f"no template has a container {container}; there are: {', '.join(known)}"
+        case NoSuchContainer(container, known, role):
+            where = "no template has" if role == "all" else f"the {role} template does not have"
+            return f"{where} a container {container}; there are: {', '.join(known)}"
         case BoundByPod(resources):
             return f"pods have {' and '.join(resources)} as a whole (spec.resources)"
 

@@ -56,6 +56,7 @@ class SharedTemplate(msgspec.Struct, frozen=True):
 class NoSuchContainer(msgspec.Struct, frozen=True):
     container: str
     known: tuple[str, ...]
+    role: RoleChoice
 
 
 class BoundByPod(msgspec.Struct, frozen=True):
@@ -76,7 +77,7 @@ def request_problem(template: JsonObject, request: AmountRequest) -> RequestProb
         return None
     if request.container:
         known = tuple(dict.fromkeys(one.name for spec in specs for one in spec.lasting_containers))
-        return None if request.container in known else NoSuchContainer(request.container, known)
+        return None if request.container in known else NoSuchContainer(request.container, known, request.role)
     bound = resources_of_pods(specs, request.amounts)
     return BoundByPod(bound) if bound else None
 

@@ -211,8 +211,8 @@ async def retry(client: Client, namespace: str, name: str) -> int:
     others = [one for one in history.in_order(found.versions) if one.key != found.update_key]
     if not others or not _was_given_up(found, others[-1]):
         raise Refusal(
-            f"{title(found)} has no release that was given up; to return to an earlier revision: "
-            f"{command(found, Verb.UNDO).text}"
+            f"{title(found)} has no release that was given up, and no resize that has stopped; to return to an "
+            f"earlier revision: {command(found, Verb.UNDO).text}"
         )
     await return_to(client, found, others[-1])
     show([f"{name} gets {history.renewed(found, others[-1])}{next_command_text(found, dry_run=False)}"])

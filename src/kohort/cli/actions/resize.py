@@ -37,6 +37,7 @@ from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.inspection.template_resize import (
     AmountRequest,
     BoundByPod,
+    RoleChoice,
     limits_that_follow,
     request_problem,
     resized_template,
@@ -403,7 +404,7 @@ async def resize_pods(
     name: str,
     amounts: Mapping[str, str],
     container: str,
-    role: str,
+    role: RoleChoice,
     dry_run: bool,
     whole_pod: bool = False,
     allow_restart: bool = False,
@@ -417,7 +418,7 @@ async def resize_pods(
     if container:
         pods = _with(container, pods)
     elif not whole_pod and (bound := resources_of_pods([pod.spec for pod in pods], amounts)):
-        request = AmountRequest(amounts, whole_pod=True)
+        request = AmountRequest(amounts, role=role, whole_pod=True)
         raise Refusal(_bound_by_pod(found, BoundByPod(bound), request, ("--pods-only",)))
     restarted = _restarted(pods, container, amounts, whole_pod)
     policy = found.group_set.template.restart_policy

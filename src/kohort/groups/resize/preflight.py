@@ -187,7 +187,7 @@ def failure_of_patch(pod: Pod, amounts: StatedAmounts, problem: errors.ApiError)
 
 
 def _above_own_limit(pod: Pod, amounts: StatedAmounts) -> bool:
-    """Whether a request would be above a limit that the pod itself has. A LimitRange fills in limits of resizes, too."""
+    """Whether a request would be above a limit that the pod has itself: a LimitRange fills in limits of resizes too."""
     wanted = {**desired_amounts(pod.spec), **amounts}
     above = (
         wanted.get(AmountField(field.container, "limits", field.resource), amount) < amount
