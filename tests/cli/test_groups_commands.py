@@ -468,6 +468,12 @@ async def test_approve_without_a_rollout(story: Callable[..., Json]) -> None:
         assert user.complaint.startswith("kohort: no Rollout releases LeaderWorkerSet llm")
 
 
+async def test_a_drain_of_a_node_that_does_not_exist(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        _, code = await user.run(lambda client, _: drain.plan_drain(client, "nope", "text"))
+        assert (code, user.complaint) == (REFUSED, "kohort: there is no node nope; list them with: kubectl get nodes\n")
+
+
 async def test_a_second_disruption_budget_is_named_before_a_drain(story: Callable[..., Json]) -> None:
     """Kubernetes evicts no pod that two PodDisruptionBudgets select."""
     async with story() as user:

@@ -681,7 +681,7 @@ async def test_explain_of_a_cluster_that_cannot_resize_pods(message: str, story:
         await asyncio.sleep(30)
         (found,), followed = await explained(user)
         assert (found["kind"], found["objects"]) == ("resize", ["group 2"])
-        assert "the set stops there: the cluster cannot resize pods in place" in found["found"]
+        assert "the set stops there: the cluster or a node cannot resize pods in place" in found["found"]
         assert "needs Kubernetes 1.33 or newer" in found["action"]
         assert found["commands"][0] == "kohort resize llm -n default --policy InPlaceOrRecreate"
         assert followed == {"resize", "undo"}

@@ -202,7 +202,7 @@ def test_a_crash_tells_how_it_ended() -> None:
     last = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
     pod = waiting(member(0), "CrashLoopBackOff", phase="Running", restartCount=4, lastState=last)
     assert causes(scene(pods=(pod, *REST)))[0].found == (
-        "container main ends again and again, 4 times; last with code 137 (OOMKilled)"
+        "container main ends again and again, restarted 4 times; last with code 137 (OOMKilled)"
     )
 
 

@@ -52,6 +52,11 @@ from kohort.rules.api_server_message import RequestRefusal, request_refusal
             "or equal to cpu limit of 500m",
             RequestRefusal.REQUEST_ABOVE_LIMIT,
         ),
+        (
+            'pods "llm-0" is forbidden: pod update requires features InPlacePodLevelResourcesVerticalScaling which are '
+            'not available on node "n"',
+            RequestRefusal.NODE_FEATURE_MISSING,
+        ),
         ("the server could not find the requested resource", RequestRefusal.KIND_NOT_SERVED),
         ("404 page not found\n", RequestRefusal.KIND_NOT_SERVED),
         ('pods "llm-0" not found', None),

@@ -91,13 +91,15 @@ def listed_groups(indexes: Sequence[int]) -> str:
 
 # Resources that change in place
 
+_RESIZE_NEEDS: Final = "it needs Kubernetes 1.33 or newer, for pods as a whole 1.36 and nodes with cgroup v2"
+
 
 def way_words(one: GroupResizeForecast) -> str:
     """Why a group is recreated or refused."""
     about = f"{one.pod}: {one.detail}" if one.pod else one.detail
     match one.reason:
         case PreflightRefusal.NOT_SUPPORTED:
-            return "the cluster cannot resize pods (no pods/resize, Kubernetes 1.33 or newer has it)"
+            return f"{about}; {_RESIZE_NEEDS}"
         case PreflightRefusal.WOULD_RESTART:
             return about
         case PreflightRefusal.QUOTA_EXCEEDED:
@@ -228,7 +230,7 @@ def stopped_words(record: ResizeRecord, deadline: float) -> str:
         case RevertReason.NODE_NOT_REPORTING:
             why = f"a node did not report within {deadline:g} s"
         case RevertReason.NOT_SUPPORTED:
-            why = "the cluster cannot resize pods in place"
+            why = "the cluster or a node cannot resize pods in place"
         case RevertReason.WOULD_RESTART:
             why = "a container would restart"
         case RevertReason.CONFLICT:
@@ -255,7 +257,7 @@ def stopped_advice_words(reason: RevertReason | None) -> str:
         case RevertReason.CONFLICT:
             return "set the pod back to what its template says"
         case RevertReason.NOT_SUPPORTED:
-            return "it needs Kubernetes 1.33 or newer, for pods as a whole 1.36"
+            return _RESIZE_NEEDS
         case _:
             return ""
 
@@ -306,7 +308,7 @@ def problem_text(problem: Problem) -> str:
         case ContainerCannotStart(container, exit):
             return f"container {container} cannot be started{_exit_words(exit)}"
         case ContainerCrashes(container, restarts, exit):
-            times = f", {_times(restarts)}" if restarts else ""
+            times = f", restarted {_times(restarts)}" if restarts else ""
             last = f"; last with code {exit.code}{_exit_words(exit)}" if exit is not None else ""
             return f"container {container} ends again and again{times}{last}"
         case ContainerEnded(container, exit):

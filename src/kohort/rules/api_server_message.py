@@ -18,6 +18,7 @@ class RequestRefusal(Enum):
     )
     REQUEST_ABOVE_LIMIT = re.compile(r"must be less than or equal to \S+ limit of ")
     POD_LEVEL_NOT_SUPPORTED = re.compile(r"resize of pods with pod-level resources is forbidden ")
+    NODE_FEATURE_MISSING = re.compile(r"pod update requires features .+ which are not available on node ")
     NODE_TOO_SMALL = re.compile(r"node didn't have enough allocatable resources: ")
     KIND_NOT_SERVED = re.compile(r"^(?:the server could not find the requested resource|404 page not found)$")
 

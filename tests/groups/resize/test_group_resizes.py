@@ -452,13 +452,30 @@ async def test_r10_in_place_only_stops_where_the_cluster_cannot_resize_and_says_
 async def test_gr14_a_cluster_without_resizes_at_pod_level_rolls() -> None:
     async with cluster_with_groups() as cluster:
         await create(cluster, resizable().size(2).workers(limited_pod("1", restarts=False)))
-        text = 'pods "llm-0" is forbidden: pod-level resources resize is not supported on the node'
-        refusal = Forbidden(Status(message=text, code=403))
-        cluster.faults("operator").refuse(refusal, on=lambda request: request.path.endswith("/resize"), times=None)
+        without_pod_level(cluster)
         before = uids(cluster)
         await cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, workers(limited_pod("2", restarts=False)))
         await cluster.until(lambda: available(cluster) and pod_limits(cluster) == {"2"})
         assert not set(uids(cluster).values()) & set(before.values())
+
+
+async def test_r10_in_place_only_stops_where_a_node_cannot_resize_pods_as_a_whole() -> None:
+    async with cluster_with_groups() as cluster:
+        await create(cluster, resizable("InPlaceOnly").size(2).workers(limited_pod("1", restarts=False)))
+        without_pod_level(cluster)
+        before = uids(cluster)
+        await cluster.client.patch(LEADER_WORKER_SETS, "llm", NAMESPACE, workers(limited_pod("2", restarts=False)))
+        await cluster.until(lambda: condition(cluster, "ResizeInProgress").get("reason") == "NotSupported")
+        assert "InPlacePodLevelResourcesVerticalScaling" in condition(cluster, "ResizeInProgress")["message"]
+        assert (uids(cluster), pod_limits(cluster)) == (before, {"1"})
+
+
+def without_pod_level(cluster: Cluster) -> None:
+    """As the API server refuses it for a node that does not declare the feature."""
+    feature = "InPlacePodLevelResourcesVerticalScaling"
+    text = f'pods "llm-0" is forbidden: pod update requires features {feature} which are not available on node "n"'
+    refusal = Forbidden(Status(message=text, code=403))
+    cluster.faults("operator").refuse(refusal, on=lambda request: request.path.endswith("/resize"), times=None)
 
 
 async def test_gr15_another_quality_of_service_means_an_ordinary_roll() -> None:

@@ -22,7 +22,7 @@ async def plan_drain(client: Client, node: str, form: str) -> int:
     """3 if a drain would not end."""
     nodes = (await client.list(NODES, type=Node)).items
     if all(one.metadata.name != node for one in nodes):
-        raise Refusal(f"there is no node {node}; there are: kubectl get nodes")
+        raise Refusal(f"there is no node {node}; list them with: kubectl get nodes")
     pods = (await client.list(PODS, field_selector=f"spec.nodeName={node}", type=Pod)).items
     keys = {
         (pod.metadata.namespace, pod.metadata.labels[group_labels.NAME])

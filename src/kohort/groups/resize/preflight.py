@@ -161,6 +161,7 @@ def failure_of_patch(pod: Pod, amounts: StatedAmounts, problem: errors.ApiError)
     | answer | meaning |
     |---|---|
     | 404 about the subresource, 405, 422 about pods as a whole | the cluster cannot resize |
+    | 403, because the node does not declare the feature | the node cannot resize |
     | 403, by a quota | the quota has no room |
     | 403, because the node can never hold it | infeasible |
     | 403 by a limit range, 422 because of a limit that it filled in | not admitted: new pods would not be, either |
@@ -172,7 +173,7 @@ def failure_of_patch(pod: Pod, amounts: StatedAmounts, problem: errors.ApiError)
         isinstance(problem, errors.NotFound) and why is RequestRefusal.KIND_NOT_SERVED
     ):
         return PreflightFailure(PreflightRefusal.NOT_SUPPORTED, name, "the cluster does not serve pods/resize")
-    if why is RequestRefusal.POD_LEVEL_NOT_SUPPORTED:
+    if why in (RequestRefusal.POD_LEVEL_NOT_SUPPORTED, RequestRefusal.NODE_FEATURE_MISSING):
         return PreflightFailure(PreflightRefusal.NOT_SUPPORTED, name, problem.message)
     if isinstance(problem, errors.Forbidden) and why is RequestRefusal.QUOTA_EXCEEDED:
         return PreflightFailure(PreflightRefusal.QUOTA_EXCEEDED, name, problem.message)

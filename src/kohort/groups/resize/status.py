@@ -128,7 +128,9 @@ def resize_message(plan: ResizePlan, failure: PreflightFailure | None, deadline_
         why = f": {plan.to_recreate.why}" if plan.to_recreate.why else ""
         return f"group {plan.to_recreate.group} is recreated with the new resources{why}"
     counts = plan.counts
-    so_far = f"{counted_of(counts.adopted, counts.wanted, 'group')} with the new resources, {counts.resizing} under way"
+    so_far = (
+        f"{counted_of(counts.adopted, counts.wanted, 'group')} with the wanted resources, {counts.resizing} under way"
+    )
     if plan.waits_for_groups:
         many = len(plan.waits_for_groups)
         named = ", ".join(map(str, plan.waits_for_groups[:NAMED_GROUPS])) + (
