@@ -879,6 +879,17 @@ def test_pods_of_a_killed_agent_are_ended_although_another_call_removes_them(tmp
     run(program, tmp_path)
 
 
+def test_pods_in_a_runtime_that_is_away_are_not_ended_and_it_is_said_what_to_do(tmp_path: Path) -> None:
+    async def program(fake: FakeRuntime, runtime: CriRuntime) -> None:
+        facts = RuntimeFacts(fake.socket, "fake", "1.0", tmp_path / "bin", tmp_path / "conf")
+        record(tmp_path / "node", facts, "node-1")
+        await fake.stop()
+        with pytest.raises(OSError, match=r"; start the runtime and repeat the command$"):
+            await end_sandboxes(tmp_path / "node")
+
+    run(program, tmp_path)
+
+
 CRIO = """[crio.runtime]
 cgroup_manager = "{manager}"
 [crio.network]

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from kohort.node.grpc.status import RpcError
+from kohort.node.grpc.status import Code, RpcError
 from kohort.node.runtimes.cri import discovery
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient
@@ -44,7 +44,9 @@ async def end_sandboxes(directory: Path) -> set[str]:
         await _end(client, before.owner)
         networks.uninstall()
     except RpcError as problem:
-        raise OSError(f"pods in the container runtime at {before.socket} could not be ended: {problem}") from problem
+        advice = "; start the runtime and repeat the command" if problem.code == Code.UNAVAILABLE else ""
+        where = f"pods in the container runtime at {before.socket}"
+        raise OSError(f"{where} could not be ended: {problem}{advice}") from problem
     finally:
         await networks.close()
         await client.close()
