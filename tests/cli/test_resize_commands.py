@@ -90,9 +90,39 @@ async def test_a_dry_run_promises_nothing_to_follow(story: Callable[..., Json]) 
         await user.create(lws("llm").replicas(1).size(2).but(path, {"requests": {"cpu": "1"}}))
         text, code = await user.run(resize.resize_pods, "llm", {"cpu": "2"}, "", "all", True)
         assert (text, code) == ("2 pods of llm could get cpu 2 in place\n", 0)
-        text, code = await user.run(resize.resize_groups, "llm", 3, True, True)
-        assert (text, code) == ("groups of llm would be recreated with 3 pods\n", 0)
         assert len(user.uids()) == 2
+
+
+async def test_a_dry_run_of_another_size_shows_the_plan(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(2).size(2))
+        text, code = await user.run(resize.resize_groups, "llm", 3, True, True)
+        assert code == 0
+        assert "  spec.leaderWorkerTemplate.size: 2 → 3\n" in text
+        assert "Groups change from 2 to 3 pods each." in text
+        assert "2 groups recreated (4 pods replaced by 6); never fewer than 1 group ready." in text
+        text, _ = await user.run(resize.resize_groups, "llm", 3, True, True, "json")
+        assert (json.loads(text)["recreated"], json.loads(text)["podsMade"]) == ([1, 0], 6)
+        assert len(user.uids()) == 4
+
+
+async def test_a_dry_run_of_a_size_without_room_says_so(story: Callable[..., Json]) -> None:
+    async with story(nodes=1) as user:
+        path = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.resources"
+        await user.create(lws("llm").replicas(1).size(2).but(path, {"requests": {"cpu": "10"}}))
+        text, code = await user.run(resize.resize_groups, "llm", 4, True, True)
+        assert code == NOT_YET
+        assert "no node" in text
+        assert len(user.uids()) == 2
+
+
+async def test_a_dry_run_of_the_size_that_groups_have_plans_nothing(story: Callable[..., Json]) -> None:
+    async with story() as user:
+        await user.create(lws("llm").replicas(1).size(2))
+        text, code = await user.run(resize.resize_groups, "llm", 2, False, True)
+        assert (text, code) == ("groups of llm have 2 pods already\n", 0)
+        text, code = await user.run(resize.resize_groups, "llm", 2, False, True, "json")
+        assert (json.loads(text)["action"], code) == ("nothing", 0)
 
 
 async def test_a_resize_that_waits_is_explained(story: Callable[..., Json]) -> None:

@@ -87,7 +87,7 @@ def command(
     kohort resize llm --pod --memory 16Gi                     of each pod as a whole
     kohort resize llm --cpu 2 --dry-run                       what would happen to each group
     kohort resize llm --cpu 2 --pods-only                     running pods, not the template
-    kohort resize llm --size 4 --recreate                     pods per group
+    kohort resize llm --size 4 --recreate                     pods per group; with --dry-run, only what would happen
 
     Exit code 3 if it stopped: stderr says at which group, why, and what to do.
     """
@@ -103,7 +103,8 @@ def command(
     if size is not None:
         wanted = size
         execute(
-            target, lambda client, namespace: resize.resize_groups(client, namespace, name, wanted, recreate, dry_run)
+            target,
+            lambda client, namespace: resize.resize_groups(client, namespace, name, wanted, recreate, dry_run, output),
         )
     if pods_only:
         execute(

@@ -125,8 +125,7 @@ async def resize_template(
     stored = await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON, dry_run=True)
     foreseen = await _forecast(client, found, msgspec.convert(stored, LeaderWorkerSet))
     if options.dry_run:
-        show(forecast_lines(foreseen) if options.form == "text" else [document(foreseen, options.form)])
-        return 0 if plan.can_finish(foreseen) else NOT_YET
+        return _show_forecast(foreseen, options.form)
     if refusal := _refusal_of_forecast(foreseen, policy, options):
         raise Refusal(refusal)
     await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON)
@@ -378,24 +377,33 @@ def _counts(found: ResizeResult) -> str:
     return "; ".join(filter(None, parts)) or "no groups"
 
 
-async def resize_groups(client: Client, namespace: str, name: str, size: int, recreate: bool, dry_run: bool) -> int:
+async def resize_groups(
+    client: Client, namespace: str, name: str, size: int, recreate: bool, dry_run: bool, form: str = "text"
+) -> int:
     """Other numbers of pods per group. That recreates groups, so the set or `--recreate` must allow it."""
     found = await snapshot_reader.snapshot(client, namespace, name)
     template = found.group_set.template
-    if template.size == size:
+    if template.size == size and not (dry_run and form != "text"):
         show([f"groups of {name} have {counted(size, 'pod')} already"])
         return 0
-    if template.resize_policy != "Recreate" and not recreate:
+    if template.size != size and template.resize_policy != "Recreate" and not recreate:
         raise Refusal(
             f"groups of {name} would be recreated with {size} instead of {counted(template.size, 'pod')}, and its "
             f"resizePolicy is {template.resize_policy or 'not set'}; add --recreate to allow it"
         )
     change: JsonObject = {"size": size, **({"resizePolicy": "Recreate"} if recreate else {})}
     body = {"spec": {"leaderWorkerTemplate": change}}
-    await client.patch(LEADER_WORKER_SETS, name, namespace, body, dry_run=dry_run)
-    verb = "would be recreated" if dry_run else "are recreated"
-    show([f"groups of {name} {verb} with {counted(size, 'pod')}{next_command_text(found, dry_run)}"])
+    stored = await client.patch(LEADER_WORKER_SETS, name, namespace, body, dry_run=dry_run)
+    if dry_run:
+        return _show_forecast(await _forecast(client, found, msgspec.convert(stored, LeaderWorkerSet)), form)
+    show([f"groups of {name} are recreated with {counted(size, 'pod')}{next_command_text(found, False)}"])
     return 0
+
+
+def _show_forecast(foreseen: Forecast, form: str) -> int:
+    """What `--dry-run` prints; returns the exit code."""
+    show(forecast_lines(foreseen) if form == "text" else [document(foreseen, form)])
+    return 0 if plan.can_finish(foreseen) else NOT_YET
 
 
 async def resize_pods(
