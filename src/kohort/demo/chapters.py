@@ -18,6 +18,7 @@ from kohort.demo.demo_cluster import DemoCluster
 from kohort.demo.load_client import LoadClient
 from kohort.kube.client import PatchType
 from kohort.kube.resources import LEADER_WORKER_SETS, RELEASE_ANALYSES, ROLLOUTS
+from kohort.objects.counted_nouns import counted
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.step_analysis import AnalysisReason
 from kohort.rules import rollout_labels
@@ -161,8 +162,8 @@ class Demo:
         await self.state.until(lambda: self.state.serves("v2", GROUPS), "v2 serves as before")
         await self._all_from("v2")
         assert self.client is not None
-        answered = self.client.versions["v4"]
-        return f"v4 answered {answered} requests, all correctly, too slowly; it was rolled back without a command"
+        answered = counted(self.client.versions["v4"], "request")
+        return f"v4 answered {answered}, all correctly, too slowly; it was rolled back without a command"
 
     def _failed_its_analysis(self) -> bool:
         conditions = (self.state.find("Rollout").get("status") or {}).get("conditions") or ()
@@ -187,9 +188,8 @@ class Demo:
         share = Share(version, wanted, 100 * seen[version] / seen.total(), seen.total())
         self.shares.append(share)
         if not share.within_tolerance:
-            raise ExpectationFailed(
-                f"{version} answered {share.measured:.0f} % of {share.requests} requests instead of {wanted} %"
-            )
+            requests = counted(share.requests, "request")
+            raise ExpectationFailed(f"{version} answered {share.measured:.0f} % of {requests} instead of {wanted} %")
 
     async def _all_from(self, version: str) -> None:
         seen = await self._sample(SAMPLE // 3)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kohort.demo import cluster_state
 from kohort.demo.chapters import Demo
+from kohort.objects.counted_nouns import counted
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
 
@@ -83,7 +84,7 @@ def summary(demo: Demo, ok: bool) -> list[str]:
     client = demo.client
     rows = [("chapters", f"{sum(one.state == 'done' for one in demo.chapters)} of {len(demo.chapters)}")]
     rows += [
-        (f"{share.version} at {share.wanted} %", f"{share.measured:.1f} % of {share.requests} requests")
+        (f"{share.version} at {share.wanted} %", f"{share.measured:.1f} % of {counted(share.requests, 'request')}")
         for share in demo.shares
     ]
     if client is not None and client.answers:

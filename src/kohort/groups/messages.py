@@ -12,7 +12,7 @@ from kohort.groups.disruption_budget import AwayGroups, AwayReason
 from kohort.groups.group_problems import WorkersRefused
 from kohort.groups.resize.record import Phase, ResizeRecord
 from kohort.groups.rolling_update import RollPlan, RollReason
-from kohort.objects.counted_nouns import counted
+from kohort.objects.counted_nouns import agreeing, counted, counted_of, how_often
 from kohort.rules import group_labels
 from kohort.rules.group_identity import leader_name
 from kohort.rules.recorded_restarts import DueRestart, Exhaustion, FailedContainer
@@ -154,9 +154,8 @@ def recreating_group(pod: str, leader: str, index: str) -> str:
 
 
 def group_exhausted(name: str, index: int, failed: FailedContainer, restarts: int, window: int) -> str:
-    often = "once" if restarts == 1 else f"{restarts} times"
     return (
-        f"{failed_group(index, failed)}; the group was restarted {often} within {window} s, which is its "
+        f"{failed_group(index, failed)}; the group was restarted {how_often(restarts)} within {window} s, which is its "
         f"budget, and is held; to begin afresh: kohort restart {name} --group {index}, or another template"
     )
 
@@ -249,10 +248,9 @@ def eviction_busy(name: str, pod: str) -> str:
 def recreation_delayed(index: int, due: DueRestart) -> str:
     failed = due.failed
     end = f": container {failed.container} ended with code {failed.exit_code}" if failed.container else ""
-    times = "once" if due.in_a_row == 1 else f"{due.in_a_row} times"
     return (
-        f"group {index}: pod {failed.pod} restarted{end}; the group was recreated {times} for such reasons, "
-        f"waits longer each time, and is recreated again at {due.at}"
+        f"group {index}: pod {failed.pod} restarted{end}; the group was recreated {how_often(due.in_a_row)} for such "
+        f"reasons, waits longer each time, and is recreated again at {due.at}"
     )
 
 
@@ -273,7 +271,8 @@ def leader_missing(index: int, leader: str) -> str:
 
 
 def workers_missing(index: int, missing: int, workers: int) -> str:
-    return f"group {index}: {missing} of {workers} workers do not exist yet"
+    missing_workers = counted_of(missing, workers, "worker")
+    return f"group {index}: {missing_workers} {agreeing(missing, 'does', 'do')} not exist yet"
 
 
 def pod_obstacle(index: int, pod: str, text: str) -> str:

@@ -72,7 +72,7 @@ from kohort.inspection.resize_forecast import (
 )
 from kohort.inspection.template_resize import BoundByPod, NoSuchContainer, RequestProblem, SharedTemplate
 from kohort.objects import container_reasons
-from kohort.objects.counted_nouns import agreeing, counted_of
+from kohort.objects.counted_nouns import agreeing, counted_of, how_often
 from kohort.rules.resource_edit import RecreateReason
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
@@ -308,7 +308,7 @@ def problem_text(problem: Problem) -> str:
         case ContainerCannotStart(container, exit):
             return f"container {container} cannot be started{_exit_words(exit)}"
         case ContainerCrashes(container, restarts, exit):
-            times = f", restarted {_times(restarts)}" if restarts else ""
+            times = f", restarted {how_often(restarts)}" if restarts else ""
             last = f"; last with code {exit.code}{_exit_words(exit)}" if exit is not None else ""
             return f"container {container} ends again and again{times}{last}"
         case ContainerEnded(container, exit):
@@ -630,9 +630,5 @@ def pod_resize_advice(problem: ResizePending | ResizeFails, pod: str, context: P
 
 def restart_words(pod: str, container: str, times: int, seconds_ago: int, exit: ContainerExit, logs: Command) -> str:
     """A container that runs again."""
-    text = f"{pod}: container {container} has restarted {_times(times)}, last {seconds_ago} s ago"
+    text = f"{pod}: container {container} has restarted {how_often(times)}, last {seconds_ago} s ago"
     return f"{text} after code {exit.code}{_exit_words(exit)} → {logs.text}"
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"

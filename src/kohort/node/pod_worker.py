@@ -40,6 +40,7 @@ from kohort.node.resize.queue import ResizeQueue
 from kohort.node.runtimes.interface import CannotStart, ContainerKey, Instance, Runtime
 from kohort.node.security_context import forbidden_sysctls
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem
+from kohort.objects.counted_nouns import how_often
 from kohort.objects.node_pods import NodePod
 from kohort.rules.pod_admission import Rejection, RejectionReason
 from kohort.rules.pod_status import FINISHED_PHASES
@@ -364,7 +365,7 @@ class PodWorker:
 
 
 def sandbox_backoff_message(times: int, image: str) -> str:
-    message = f"Back-off restarting the sandbox of the pod, which has ended {times} times by itself"
+    message = f"Back-off restarting the sandbox of the pod, which has ended {how_often(times)} by itself"
     if not image:
         return message
     return f"{message}; see the sandbox image {image} in the configuration of the container runtime: it must not exit"

@@ -17,6 +17,14 @@ def counted_of(number: int, total: int, noun: str) -> str:
     return f"{number} of {counted(total, noun)}"
 
 
+def how_often(number: int) -> str:
+    """
+    >>> how_often(1), how_often(2), how_often(0)
+    ('once', '2 times', '0 times')
+    """
+    return "once" if number == 1 else f"{number} times"
+
+
 def agreeing(number: int, singular: str, plural: str) -> str:
     """The word that goes with a number of things.
 

@@ -16,6 +16,7 @@ from kohort.kube.errors import NotFound
 from kohort.kube.private_files import write_private
 from kohort.kube.resources import NODES, PODS
 from kohort.objects.core import Pod
+from kohort.objects.counted_nouns import counted
 
 
 async def remove_stale_nodes(client: Client, record: Path, running: Sequence[str]) -> str:
@@ -58,5 +59,5 @@ def _summary(names: Sequence[str], pods: int) -> str:
     'removed nodes sim-0 to sim-2, which an earlier start ran, and 1 pod there'
     """
     which = f"node {names[0]}" if len(names) == 1 else f"nodes {names[0]} to {names[-1]}"
-    there = f", and {pods} pod{'' if pods == 1 else 's'} there" if pods else ""
+    there = f", and {counted(pods, 'pod')} there" if pods else ""
     return f"removed {which}, which an earlier start ran{there}"

@@ -9,6 +9,7 @@ from kohort.cli.actions import output_formats
 from kohort.cli.connection import CommandTarget, print_error
 from kohort.kube import clock
 from kohort.kube.kubeconfig import files_in_use
+from kohort.objects.counted_nouns import how_often
 from kohort.up import status_records
 from kohort.up.data_directory import DataDirectory, default_directory, directory_in_use
 from kohort.up.part_supervision import PartState
@@ -70,7 +71,7 @@ def text(found: ClusterStatus, now: datetime) -> list[str]:
     lines = [_head(found)]
     if (supervisor := found.supervisor) is not None and supervisor.restarts:
         last = supervisor.restarts[-1]
-        times = "once" if len(supervisor.restarts) == 1 else f"{len(supervisor.restarts)} times"
+        times = how_often(len(supervisor.restarts))
         lines.append(
             f"restarted {times} (at most {PROCESS_RESTARTS} times in 10 minutes); "
             f"the last time, {_since(last.at, now)} ago, it {last.reason}"

@@ -85,4 +85,4 @@ def _counted(busy: Mapping[str, float]) -> str:
     pods = ", ".join(f"{pod}: {count:g}" for pod, count in named[:_NAMED])
     more = f" and {counted(len(named) - _NAMED, 'more pod')}" if len(named) > _NAMED else ""
     total = sum(busy.values())
-    return f"{total:g} request{'s' if total != 1 else ''} in flight ({pods}{more})"
+    return f"{total:g} {'request' if total == 1 else 'requests'} in flight ({pods}{more})"

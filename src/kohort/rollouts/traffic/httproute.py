@@ -24,6 +24,7 @@ import msgspec
 
 from kohort.kube.merge_patch import equal, locked, merge_patch
 from kohort.kube.resources import HTTP_ROUTE_VERSIONS, HTTP_ROUTES, Resource
+from kohort.objects.counted_nouns import agreeing
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.recorded_json import read_recorded
 from kohort.rollouts.reference_problems import NoBackend, ObjectMissing, RefField
@@ -273,4 +274,6 @@ def version_of(route: JsonObject) -> Resource:
 
 
 def _described(step: TrafficStep, canary: str) -> str:
-    return f"{len(step.matches)} matches to {canary}" if step.matches else f"{step.weight or 0}% to {canary}"
+    if not step.matches:
+        return f"{step.weight or 0}% to {canary}"
+    return f"{len(step.matches)} {agreeing(len(step.matches), 'match', 'matches')} to {canary}"
