@@ -30,7 +30,7 @@ async def test_pods_that_the_server_refuses() -> None:
         await create(cluster, lws("llm").replicas(2).size(2))
         reason, message = await waits_for(cluster)
         assert reason == "PodRefused"
-        assert "workers do not exist yet: pods" in message
+        assert "1 of 1 worker does not exist yet: pods" in message
         assert "exceeded quota: few, requested: pods=1, used: pods=3, limited: pods=3" in message
 
 

@@ -173,3 +173,19 @@ def test_an_ingress_without_the_service_is_refused_in_words() -> None:
         ingress.check_ingress(user_ingress(), other, TrafficRequest("default", {}, (other,)))
     with pytest.raises(TrafficProblem, match="does not exist"):
         ingress.check_ingress(None, REF, TrafficRequest("default", {}, (REF,)))
+
+
+@pytest.mark.parametrize(
+    ("step", "exists", "missing"),
+    [
+        (TrafficStep(), False, False),
+        (TrafficStep(0), False, False),
+        (TrafficStep(20), False, True),
+        (TrafficStep(20), True, False),
+        (TrafficStep(matches=(header("user", "demo"),)), False, True),
+        (TrafficStep(matches=(header("user", "demo"),)), True, False),
+        (TrafficStep(0, matches=(header("user", "demo"),)), False, True),
+    ],
+)
+def test_when_the_canary_ingress_is_created(step: TrafficStep, exists: bool, missing: bool) -> None:
+    assert ingress.is_missing({"metadata": {}} if exists else None, step) is missing

@@ -3,10 +3,12 @@
 import pytest
 from tests.builders import service
 
+from kohort.kube.resources import INGRESSES
 from kohort.objects.json_types import JsonObject
+from kohort.rollouts.messages import EventReason
 from kohort.rollouts.traffic import services
 from kohort.rollouts.traffic.model import RouteRef, Selectors, TrafficRequest
-from kohort.rollouts.traffic.pending_writes import TrafficNotReady, TrafficProblem
+from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, TrafficNotReady, TrafficPlan, TrafficProblem, Write
 
 REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
 WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
@@ -204,3 +206,23 @@ def test_a_service_of_workers_only_is_refused() -> None:
 def test_a_service_is_never_pinned_to_a_key_that_both_versions_have() -> None:
     with pytest.raises(TrafficProblem, match="same revision key v1"):
         services.plan_pin(stable(), request(Selectors(REVISION, "v1", "v1")))
+
+
+@pytest.mark.parametrize(
+    ("stable_is", "new_is", "waits_for"), [("", "", "stable"), ("", "v2", "stable"), ("v1", "", "new")]
+)
+def test_services_wait_until_both_revisions_are_known(stable_is: str, new_is: str, waits_for: str) -> None:
+    with pytest.raises(TrafficNotReady, match=f"waiting for the {waits_for} revision to be known"):
+        services.check_revisions(Selectors(REVISION, stable_is, new_is))
+    services.check_revisions(GROUPS)
+
+
+def test_no_requests_are_moved_to_a_service_without_a_ready_endpoint() -> None:
+    plan = TrafficPlan((Write("patch", INGRESSES, "default", "llm-canary", "set Ingress llm-canary"),))
+    with pytest.raises(TrafficNotReady, match="Service llm-canary has no ready endpoint yet; traffic is not moved"):
+        services.without_endpoint(plan, "llm-canary")
+
+
+def test_requests_that_go_to_a_service_without_a_ready_endpoint_are_reported() -> None:
+    (event,) = services.without_endpoint(NOTHING_TO_DO, "llm-canary").events
+    assert event.reason == EventReason.CANARY_UNAVAILABLE

@@ -44,6 +44,9 @@ _RULES: Final = (COOKIE, HEADER, HEADER_PATTERN, HEADER_VALUE, WEIGHT)
 _QUERIES: Final = ("canary-by-query", "canary-by-query-pattern", "canary-by-query-value")
 REGULAR: Final = "RegularExpression"
 
+WITHOUT_TRAFFIC: Final = TrafficStep(weight=0)
+"""How the canary's Ingress is created: its weight is changed in one place later, at once."""
+
 Annotations = dict[str, str]
 ClassRule = Callable[[Mapping[str, str], TrafficStep], Annotations]
 """From the canary's annotations and a step to all annotations that it shall have."""
@@ -147,10 +150,10 @@ def canary_rules(ingress: JsonObject, stable: str, canary: str) -> list[JsonObje
             path for path in (rule.get("http") or {}).get("paths") or () if _service(path.get("backend")) == stable
         ]
         if paths:
-            phase_decision = copy.deepcopy(paths)
-            for path in phase_decision:
+            canary_paths = copy.deepcopy(paths)
+            for path in canary_paths:
                 path["backend"]["service"]["name"] = canary
-            rules.append({**rule, "http": {"paths": phase_decision}})
+            rules.append({**rule, "http": {"paths": canary_paths}})
     return rules
 
 
@@ -188,6 +191,19 @@ def check_ingress(ingress: JsonObject | None, ref: RouteRef, request: TrafficReq
     if not canary_rules(ingress, ref.service, ref.service):
         raise unusable(NoBackend(named, ref.service))
     return ingress
+
+
+def is_missing(canary: JsonObject | None, step: TrafficStep) -> bool:
+    """Whether the canary's Ingress has to be created. Whose an existing one is, and whether it is being deleted, is
+    decided when its annotations are set.
+
+    | step               | canary's Ingress | create it |
+    |--------------------|------------------|-----------|
+    | no weight, or 0    | any              | no        |
+    | weight or matches  | exists           | no        |
+    | weight or matches  | does not exist   | yes       |
+    """
+    return step.serves_canary and canary is None
 
 
 def plan_creation(canary: JsonObject, annotations: Annotations) -> TrafficPlan:

@@ -88,6 +88,11 @@ class TrafficStep(msgspec.Struct, frozen=True):
     def routes(self) -> bool:
         return self.weight is not None or bool(self.matches)
 
+    @property
+    def serves_canary(self) -> bool:
+        """Whether requests go to the canary."""
+        return bool(self.weight or self.matches)
+
 
 # References: one element of trafficRoutings
 

@@ -25,6 +25,7 @@ from kohort.kube.resources import (
     SERVICES,
     Key,
 )
+from kohort.objects.json_types import JsonObject
 from kohort.rollouts import messages
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.analysis.http_fetch import Fetch, HttpFetch
@@ -38,6 +39,7 @@ from kohort.rollouts.traffic.ingress_classes import IngressClasses
 from kohort.rollouts.traffic.lookup import ClusterLookup, UserScripts
 from kohort.rollouts.traffic.lua.sandbox import Sandbox
 from kohort.rollouts.traffic.model import (
+    IngressRef,
     Pace,
     RouteRef,
     TrafficRequest,
@@ -169,8 +171,7 @@ class ClusterTraffic:
     async def pin_stable(self, request: TrafficRequest) -> ActionResult:
         if _shares_service(request):
             return DONE
-        if not request.selectors.stable_revision:
-            raise TrafficNotReady("waiting for the stable revision to be known")
+        services.check_stable_revision(request.selectors)
 
         async def pin(ref: RouteRef) -> TrafficPlan:
             return services.plan_pin(await self._lookup.stable(ref, request), request)
@@ -225,8 +226,7 @@ class ClusterTraffic:
             for network in ref.custom_network_refs:
                 plan += await self._custom.plan_restore(network, ref, request)
             if ref.ingress is not None:
-                copy = await self._lookup.find(INGRESSES, ingress.canary_name(ref.ingress), request)
-                plan += ingress.plan_deletion(copy, request)
+                plan += ingress.plan_deletion(await self._canary_ingress(ref.ingress, request), request)
             if ref.gateway is not None:
                 route = await self._lookup.http_route(ref.gateway.http_route_name or "", request)
                 plan += httproute.plan_restore(route, ref.service, canary)
@@ -315,28 +315,21 @@ class ClusterTraffic:
         stable = await self._lookup.stable(ref, request)
         if _shares_service(request):
             return NOTHING_TO_DO
-        for revision, whose in (
-            (request.selectors.stable_revision, "stable"),
-            (request.selectors.canary_revision, "new"),
-        ):
-            if not revision:
-                raise TrafficNotReady(f"waiting for the {whose} revision to be known")
+        services.check_revisions(request.selectors)
         existing = await self._lookup.find(SERVICES, request.canary_service(ref), request)
         return services.plan_canary(stable, existing, ref, request) + services.plan_pin(stable, request)
 
     async def _plan_opening(self, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
         """An Ingress for the canary, where the step wants traffic for it and there is none yet."""
-        step = request.step
-        if ref.ingress is None or not (step.weight or step.matches):
+        if ref.ingress is None:
             return NOTHING_TO_DO
-        if await self._lookup.find(INGRESSES, ingress.canary_name(ref.ingress), request) is not None:
+        if not ingress.is_missing(await self._canary_ingress(ref.ingress, request), request.step):
             return NOTHING_TO_DO
-        desired = ingress.canary_ingress(await self._lookup.ingress(ref, request), ref, request)
-        silent = TrafficStep(weight=0)
-        annotations = desired["metadata"]["annotations"]
-        return ingress.plan_creation(
-            desired, await self._classes.annotations(ref.ingress, annotations, silent, request.canary_service(ref))
+        canary = ingress.canary_ingress(await self._lookup.ingress(ref, request), ref, request)
+        annotations = await self._classes.annotations(
+            ref.ingress, canary["metadata"]["annotations"], ingress.WITHOUT_TRAFFIC, request.canary_service(ref)
         )
+        return ingress.plan_creation(canary, annotations)
 
     async def _plan_routes(self, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
         plan = NOTHING_TO_DO
@@ -356,19 +349,16 @@ class ClusterTraffic:
 
     async def _reachable(self, plan: TrafficPlan, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
         """The plan, if the canary has a ready endpoint."""
-        step, canary = request.step, request.canary_service(ref)
-        if not (step.weight or step.matches) or _shares_service(request):
+        canary = request.canary_service(ref)
+        if not request.step.serves_canary or _shares_service(request):
             return plan
         if await self._lookup.has_ready_endpoint(canary, request):
             return plan
-        if plan.writes:
-            raise TrafficNotReady(f"Service {canary} has no ready endpoint yet; traffic is not moved before it has one")
-        text = f"Service {canary} has no ready endpoint, and requests are routed to it"
-        return TrafficPlan(plan.writes, (*plan.events, messages.canary_unavailable(text)))
+        return services.without_endpoint(plan, canary)
 
     async def _plan_ingress(self, ref: RouteRef, request: TrafficRequest) -> TrafficPlan:
         assert ref.ingress is not None
-        existing = await self._lookup.find(INGRESSES, ingress.canary_name(ref.ingress), request)
+        existing = await self._canary_ingress(ref.ingress, request)
         if existing is None:
             return NOTHING_TO_DO
         known: Mapping[str, str] = existing["metadata"].get("annotations") or {}
@@ -436,6 +426,9 @@ class ClusterTraffic:
             pass  # an earlier response was lost; the next pass compares what exists
 
     # Reading
+
+    async def _canary_ingress(self, ref: IngressRef, request: TrafficRequest) -> JsonObject | None:
+        return await self._lookup.find(INGRESSES, ingress.canary_name(ref), request)
 
     async def _existing(self, ref: RouteRef, request: TrafficRequest) -> RouteRef | None:
         """What is still there of what carries the traffic. A release must be able to end without the rest."""

@@ -114,6 +114,33 @@ def plan_canary(stable: JsonObject, existing: JsonObject | None, ref: RouteRef, 
     return TrafficPlan((Write("patch", SERVICES, request.namespace, name, text, patch),))
 
 
+def check_stable_revision(selectors: Selectors) -> None:
+    """Without it no Service can be pinned. Raises TrafficNotReady."""
+    if not selectors.stable_revision:
+        raise TrafficNotReady("waiting for the stable revision to be known")
+
+
+def check_revisions(selectors: Selectors) -> None:
+    """Without both no Service can select one version. Raises TrafficNotReady."""
+    check_stable_revision(selectors)
+    if not selectors.canary_revision:
+        raise TrafficNotReady("waiting for the new revision to be known")
+
+
+def without_endpoint(plan: TrafficPlan, canary: str) -> TrafficPlan:
+    """What is done of a plan that routes to a Service without a ready endpoint. Raises TrafficNotReady.
+
+    | routes to be changed | then                                             |
+    |----------------------|--------------------------------------------------|
+    | some                 | wait: requests would fail                        |
+    | none                 | an event: requests are routed there already      |
+    """
+    if plan.writes:
+        raise TrafficNotReady(f"Service {canary} has no ready endpoint yet; traffic is not moved before it has one")
+    text = f"Service {canary} has no ready endpoint, and requests are routed to it"
+    return TrafficPlan(plan.writes, (*plan.events, messages.canary_unavailable(text)))
+
+
 def plan_removal(existing: JsonObject | None, request: TrafficRequest) -> TrafficPlan:
     """Only what is ours and still there."""
     if existing is None or is_going(existing) or not belongs_to(existing, request.owner):
