@@ -35,6 +35,7 @@ from kohort.node.runtimes.interface import (
     Launch,
     Runtime,
 )
+from kohort.node.stop_grace import ProbeFailed, StopReason
 from kohort.node.sub_paths import bind_sub_paths, unbind
 from kohort.node.volumes import MountProblem
 from kohort.objects.container_reasons import (
@@ -279,7 +280,7 @@ class ContainerStarter:
                 except lifecycle_hooks.HookFailed as problem:
                     record.event("Warning", "FailedPostStartHook", f"PostStartHook failed: {problem}")
                     record.event("Normal", "Killing", f"Container {container.name} failed its PostStartHook")
-                    await self._stopper.stop(container, record.grace)
+                    await self._stopper.stop(container, StopReason.HOOK_FAILED)
                     return
                 run.post_start_done = True
             if rebuilt is not None:
@@ -300,5 +301,4 @@ class ContainerStarter:
         if failure.restart:
             message = f"Container {name} failed {failure.kind.lower()} probe, will be restarted"
             record.event("Normal", "Killing", message)
-            grace = float(failure.grace) if failure.grace is not None else record.grace
-            record.spawn(self._stopper.stop(failure.container, grace))
+            record.spawn(self._stopper.stop(failure.container, ProbeFailed(failure.grace)))

@@ -7,6 +7,7 @@ from kohort.node import lifecycle_hooks
 from kohort.node.container_exec import executor
 from kohort.node.pod_record import PodRecord, containers_of
 from kohort.node.runtimes.interface import Runtime
+from kohort.node.stop_grace import ProbeFailed, StopReason, limits_pod, stop_grace
 from kohort.objects.node_pods import NodeContainer
 
 LEAST_GRACE = 2.0
@@ -31,8 +32,11 @@ class ContainerStopper:
         """All containers of the pod have been stopped."""
         return self.task is not None and self.task.done()
 
-    def begin(self, grace: float) -> None:
+    def begin(self, reason: StopReason) -> None:
         """Stop the pod; it is reconciled again when that is done."""
+        grace = stop_grace(self._record.pod, reason)
+        if limits_pod(reason):
+            self._limit(grace)
         if self.task is None:
             self._record.stopping = True
             for container in containers_of(self._record.pod):
@@ -41,15 +45,18 @@ class ContainerStopper:
             self.task = self._record.spawn(self._stop_all(grace))
             self.task.add_done_callback(lambda _: self._record.wake())
 
-    def limit(self, seconds: float) -> None:
+    def _limit(self, seconds: float) -> None:
         """All containers must have ended in so many seconds. A later deadline than the present one changes nothing."""
         deadline = asyncio.get_running_loop().time() + seconds
         if self._deadline == 0.0 or deadline < self._deadline - SAME_DEADLINE:
             self._deadline = deadline
             self._sooner.set()
 
-    async def stop(self, container: NodeContainer, grace: float) -> None:
+    async def stop(self, container: NodeContainer, reason: StopReason | ProbeFailed) -> None:
         """Stop one container."""
+        await self._stop(container, stop_grace(self._record.pod, reason))
+
+    async def _stop(self, container: NodeContainer, grace: float) -> None:
         record, run = self._record, self._record.runs[container.name]
         instance = run.instance
         if instance is None or not run.running or run.stopping:
@@ -137,10 +144,10 @@ class ContainerStopper:
         pod = self._record.pod
         sidecars = [each for each in pod.spec.init_containers if each.sidecar]
         names = {each.name for each in sidecars}
-        await asyncio.gather(*(self.stop(each, grace) for each in containers_of(pod) if each.name not in names))
+        await asyncio.gather(*(self._stop(each, grace) for each in containers_of(pod) if each.name not in names))
         for each in reversed(sidecars):
             left = max(grace - (asyncio.get_running_loop().time() - start), min(grace, LEAST_GRACE))
-            await self.stop(each, left)
+            await self._stop(each, left)
 
 
 def stop_signal(container: NodeContainer) -> int:

@@ -23,7 +23,6 @@ from kohort.node.runtimes.interface import Instance, Launch, parse_container_key
 from kohort.objects.node_pods import NodeContainer, NodePod
 from kohort.rules.resize_conditions import Note, ResizeState
 
-DEFAULT_GRACE = 30.0
 _log = Log(part="node")
 
 
@@ -99,11 +98,6 @@ class PodRecord:
     def running(self) -> list[str]:
         """Containers that run and have resources of their own."""
         return [each.name for each in resizable_of(self.pod) if self.runs[each.name].running]
-
-    @property
-    def grace(self) -> float:
-        seconds = self.pod.spec.termination_grace_period_seconds
-        return DEFAULT_GRACE if seconds is None else float(seconds)
 
     def evict(self, message: str) -> None:
         """Have the pod stopped for a reason of the node's."""

@@ -39,6 +39,7 @@ from kohort.node.resize.pod_resize import PodResize
 from kohort.node.resize.queue import ResizeQueue
 from kohort.node.runtimes.interface import CannotStart, ContainerKey, Instance, Runtime
 from kohort.node.security_context import forbidden_sysctls
+from kohort.node.stop_grace import StopReason
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem
 from kohort.objects.counted_nouns import how_often
 from kohort.objects.node_pods import NodePod
@@ -47,8 +48,6 @@ from kohort.rules.pod_status import FINISHED_PHASES
 from kohort.rules.restart_backoff import RestartBackoff
 
 MOUNT_SECONDS = 5.0
-EVICTION_GRACE = 1.0
-"""For pods that the node evicts: long enough for a short hook."""
 
 
 class PodWorker:
@@ -123,10 +122,9 @@ class PodWorker:
         return True
 
     async def _stop_to_restart_all(self) -> None:
-        """Without a grace period: what the containers do is of no use any more."""
-        record = self.record
+        record, containers = self.record, resizable_of(self.record.pod)
         try:
-            await asyncio.gather(*(self._stopper.stop(each, 0.0) for each in resizable_of(record.pod)))
+            await asyncio.gather(*(self._stopper.stop(each, StopReason.ALL_RESTART) for each in containers))
             for each in resizable_of(record.pod):
                 run = record.runs[each.name]
                 run.restarts_with_all = run.attempt >= 0
@@ -278,10 +276,8 @@ class PodWorker:
 
     async def _delete(self, pod: NodePod) -> Requeue | None:
         await self._stop_giving_devices()
-        record, seconds = self.record, pod.metadata.deletion_grace_period_seconds
-        grace = record.grace if seconds is None else float(seconds)  # the timestamp has whole seconds only
-        self._stopper.limit(grace)
-        self._stopper.begin(grace)
+        record = self.record
+        self._stopper.begin(StopReason.DELETED)
         if not self._stopper.stopped:
             await self._reporter.report(stopping=True)
             return None
@@ -302,7 +298,7 @@ class PodWorker:
         record = self.record
         if not record.stopping:
             record.event("Warning" if reason == EVICTED else "Normal", reason, message)
-        self._stopper.begin(EVICTION_GRACE if reason == EVICTED else record.grace)
+        self._stopper.begin(StopReason.EVICTED if reason == EVICTED else StopReason.POD_ENDS)
         if not self._stopper.stopped:
             return None
         self._give_devices_back()
@@ -315,7 +311,7 @@ class PodWorker:
 
     async def _finish(self) -> Requeue | None:
         """All main containers have ended: stop the sidecars."""
-        self._stopper.begin(self.record.grace)
+        self._stopper.begin(StopReason.POD_ENDS)
         if not self._stopper.stopped:
             await self._reporter.report(phase="Running")
             return None
@@ -357,8 +353,7 @@ class PodWorker:
     async def abandon(self) -> None:
         """The pod has vanished from the API: stop and remove it at once."""
         await self._stop_giving_devices()
-        self._stopper.limit(0.0)
-        self._stopper.begin(0.0)
+        self._stopper.begin(StopReason.VANISHED)
         assert self._stopper.task is not None
         await self._stopper.task
         await self.clean_up()

@@ -13,6 +13,7 @@ from kohort.node.resize.allocation import Allocations
 from kohort.node.resize.plan import in_progress
 from kohort.node.resize.queue import ResizeQueue
 from kohort.node.resource_views import Figures, figures_of
+from kohort.node.stop_grace import StopReason
 from kohort.objects.node_pods import NodePod
 from kohort.objects.pods import Pod
 from kohort.resources import CPU, MEMORY
@@ -83,7 +84,7 @@ class PodResize:
 
     async def _stop(self, name: str) -> None:
         self._record.event("Normal", "Killing", f"Container {name} resize requires restart")
-        await self._stopper.stop(self._record.container(name), self._record.grace)
+        await self._stopper.stop(self._record.container(name), StopReason.RESIZE)
 
 
 def pod_level_differs(allocated: Pod, before: Figures, after: Figures) -> bool:
