@@ -122,6 +122,7 @@ def _contradiction(given: Set[str]) -> str:
     """Why the options that are given cannot be given together; empty if they can."""
     size, amounts = "size" in given, not given.isdisjoint(("cpu", "memory"))
     strategy = not given.isdisjoint(("policy", "deadline"))
+    followed = {"timeout", "wait"} | (set() if size and "dry_run" in given else {"output"})
     rows = (
         (size and (amounts or strategy), "give either --size, or --cpu and/or --memory"),
         (
@@ -138,8 +139,9 @@ def _contradiction(given: Set[str]) -> str:
         ),
         ("allow_restart" in given and "pods_only" not in given, "--allow-restart is for --pods-only"),
         (
-            (size or "pods_only" in given) and not given.isdisjoint(("output", "timeout", "wait")),
-            "--output, --wait and --timeout are for changes of --cpu and --memory in the template, which are followed",
+            (size or "pods_only" in given) and not given.isdisjoint(followed),
+            "--output, --wait and --timeout are for changes of --cpu and --memory in the template, which are followed; "
+            "--output is also for --size with --dry-run",
         ),
         (size and not given.isdisjoint(("role", "container")), "--role and --container are for --cpu and --memory"),
         (
