@@ -13,6 +13,7 @@ from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rules import group_labels
+from kohort.rules.group_identity import leader_labels
 
 Labels = Mapping[str, str]
 
@@ -38,7 +39,7 @@ def leader_stateful_set(
         "serviceName": name,
         "replicas": plan.replicas,
         "podManagementPolicy": "Parallel",
-        "selector": {"matchLabels": {group_labels.NAME: name, group_labels.WORKER_INDEX: group_labels.LEADER}},
+        "selector": {"matchLabels": leader_labels(name)},
         "updateStrategy": {"type": "OnDelete"}
         if on_delete
         else {
@@ -47,7 +48,7 @@ def leader_stateful_set(
         },
         "template": _template(
             template.leader,
-            {group_labels.NAME: name, group_labels.WORKER_INDEX: group_labels.LEADER, group_labels.REVISION: revision},
+            {**leader_labels(name), group_labels.REVISION: revision},
             _leader_annotations(group_set),
         ),
         **_claims(template, group_set.metadata.namespace),

@@ -26,8 +26,9 @@ from kohort.kube.errors import Conflict
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, STATEFUL_SETS
 from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Pod
+from kohort.objects.selectors import selecting
 from kohort.rules import group_labels
-from kohort.rules.group_identity import group_index, has_place_in_group, leads_group
+from kohort.rules.group_identity import group_index, has_place_in_group, leader_labels, leads_group
 from kohort.rules.group_state import group_size, group_state
 
 _TRIES: Final = 8
@@ -82,7 +83,7 @@ async def _decide(
     pods = await client.list(
         PODS,
         metadata.namespace,
-        label_selector=f"{selector},{group_labels.WORKER_INDEX}={group_labels.LEADER}",
+        label_selector=selecting(leader_labels(metadata.name)),
         type=Pod,
     )
     by_name = {one.metadata.name: one for one in sets.items}

@@ -24,6 +24,7 @@ from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, POD_DISRUPTION_BUDGETS
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.group_identity import leader_labels
 
 _NAME_TAKEN: Final = 30.0
 """Seconds after which a name that was taken is tried again."""
@@ -34,10 +35,9 @@ def wanted_spec(group_set: LeaderWorkerSet) -> JsonObject | None:
     budget = group_set.disruption_budget
     if budget is None:
         return None
-    labels = {group_labels.NAME: group_set.metadata.name, group_labels.WORKER_INDEX: group_labels.LEADER}
     return {
         "minAvailable": max(0, group_set.replicas - budget.groups(group_set.replicas)),
-        "selector": {"matchLabels": labels},
+        "selector": {"matchLabels": leader_labels(group_set.metadata.name)},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
 

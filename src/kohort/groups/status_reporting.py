@@ -34,8 +34,8 @@ from kohort.kube.events import EventRecorder
 from kohort.kube.resources import LEADER_WORKER_SETS, Key
 from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.json_types import JsonObject
-from kohort.rules import group_labels
-from kohort.rules.group_identity import parse_pod_name
+from kohort.objects.selectors import selecting
+from kohort.rules.group_identity import leader_labels, parse_pod_name
 from kohort.rules.group_state import GroupState
 from kohort.rules.recorded_restarts import exhausted_groups, leader_identities, outdated_groups, outdated_records
 
@@ -297,8 +297,7 @@ def wanted_status(report: SetReport, conditions: list[JsonObject]) -> JsonObject
         "updatedReadyReplicas": found.updated_ready or None,
         "stableRevision": key if found.finished or not before.stable_revision else before.stable_revision,
         "updateRevision": key,
-        "hpaPodSelector": before.hpa_pod_selector
-        or f"{group_labels.NAME}={group_set.metadata.name},{group_labels.WORKER_INDEX}=0",
+        "hpaPodSelector": before.hpa_pod_selector or selecting(leader_labels(group_set.metadata.name)),
         "observedGeneration": group_set.metadata.generation,
         "conditions": conditions,
         "disruptionsAllowed": _disruptions_allowed(report),

@@ -197,3 +197,12 @@ def requirement_errors(
 
 _VALUES_MISSING: Final = "must be specified when `operator` is 'In' or 'NotIn'"
 _VALUES_FORBIDDEN: Final = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+
+
+def selecting(labels: Mapping[str, str]) -> str:
+    """The selector, as the parameter `labelSelector` has it, of objects that carry all of these labels.
+
+    >>> selecting({"app": "llm", "tier": "gray"})
+    'app=llm,tier=gray'
+    """
+    return ",".join(f"{key}={value}" for key, value in labels.items())

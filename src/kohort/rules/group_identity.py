@@ -83,6 +83,15 @@ def is_leader(labels: Mapping[str, str]) -> bool:
     return labels.get(group_labels.WORKER_INDEX) == group_labels.LEADER
 
 
+def leader_labels(set_name: str) -> dict[str, str]:
+    """The labels that select the leaders of a set.
+
+    >>> leader_labels("llm")
+    {'leaderworkerset.sigs.k8s.io/name': 'llm', 'leaderworkerset.sigs.k8s.io/worker-index': '0'}
+    """
+    return {group_labels.NAME: set_name, group_labels.WORKER_INDEX: group_labels.LEADER}
+
+
 def is_worker(labels: Mapping[str, str]) -> bool:
     return labels.get(group_labels.WORKER_INDEX, group_labels.LEADER) != group_labels.LEADER
 

@@ -15,6 +15,7 @@ from kohort.kube.resources import (
 )
 from kohort.objects.discovery import EndpointSlice
 from kohort.objects.json_types import JsonObject
+from kohort.objects.selectors import selecting
 from kohort.rollouts.traffic import httproute, ingress, services
 from kohort.rollouts.traffic.annotations import SERVICE_NAME
 from kohort.rollouts.traffic.model import RouteRef, TrafficRequest
@@ -51,8 +52,7 @@ class ClusterLookup:
         return await self.selected_by(service["spec"]["selector"], service["metadata"]["namespace"])
 
     async def selected_by(self, selector: Mapping[str, str], namespace: str) -> list[JsonObject]:
-        text = ",".join(f"{key}={value}" for key, value in selector.items())
-        return (await self._client.list(PODS, namespace, label_selector=text)).items
+        return (await self._client.list(PODS, namespace, label_selector=selecting(selector))).items
 
     async def has_ready_endpoint(self, service: str, request: TrafficRequest) -> bool:
         """By the slices; or by pods whose addresses the API refuses in slices, as on a machine without rights."""

@@ -39,6 +39,7 @@ from kohort.rollouts.traffic.pending_writes import (
     unusable,
 )
 from kohort.rules import group_labels
+from kohort.rules.group_identity import is_leader
 from kohort.rules.rollout_labels import ADDED_SELECTOR, SERVES
 
 _PER_SERVICE = ("clusterIP", "clusterIPs", "externalIPs", "ipFamilyPolicy", "ipFamilies", "loadBalancerIP")
@@ -292,7 +293,7 @@ def _check_keys(selectors: Selectors) -> None:
 def check_leaders(service: JsonObject, selected: Iterable[JsonObject]) -> tuple[ReleaseEvent, ...]:
     """What the pods that a Service selects say about it, where they are members of groups."""
     members = [pod for pod in selected if group_labels.WORKER_INDEX in (pod["metadata"].get("labels") or {})]
-    leaders = [pod for pod in members if pod["metadata"]["labels"][group_labels.WORKER_INDEX] == group_labels.LEADER]
+    leaders = [pod for pod in members if is_leader(pod["metadata"]["labels"])]
     name = service["metadata"]["name"]
     if members and not leaders:
         group_set = members[0]["metadata"]["labels"].get(group_labels.NAME, "")

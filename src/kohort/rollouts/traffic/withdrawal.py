@@ -42,6 +42,7 @@ from kohort.kube.merge_patch import locked
 from kohort.kube.resources import PODS, SERVICES, Key, Resource
 from kohort.objects.json_types import JsonObject
 from kohort.objects.recorded_json import read_recorded
+from kohort.objects.selectors import selecting
 from kohort.rollouts import messages
 from kohort.rollouts.action_result import Done, Waiting
 from kohort.rollouts.analysis.http_fetch import Fetch
@@ -273,7 +274,7 @@ class PodWithdrawal:
 
     async def _matching(self, service: JsonObject) -> list[JsonObject]:
         """Pods that the Service selects as its user wrote it. Those that are being deleted get no requests anyway."""
-        text = ",".join(f"{key}={value}" for key, value in unpinned_selector(service).items())
+        text = selecting(unpinned_selector(service))
         page = await self._client.list(PODS, service["metadata"]["namespace"], label_selector=text)
         return [pod for pod in page.items if not is_going(pod)]
 

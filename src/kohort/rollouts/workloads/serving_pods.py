@@ -9,6 +9,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.traffic.model import ServingPods
 from kohort.rules import group_labels, rollout_labels
+from kohort.rules.group_identity import leader_labels
 
 _KEYS_OF_STATEFUL_SETS: Final = frozenset(
     {
@@ -31,7 +32,7 @@ _KEYS_OF_LEADERS: Final = _KEYS_OF_STATEFUL_SETS | frozenset(
 def of_group_set(subject: GroupSet) -> ServingPods:
     template = subject.spec.get("leaderWorkerTemplate") or {}
     name = subject.metadata.name
-    identity = {group_labels.NAME: name, group_labels.WORKER_INDEX: group_labels.LEADER}
+    identity = leader_labels(name)
     labels = _labels(template.get("leaderTemplate") or template.get("workerTemplate") or {})
     return ServingPods(f"LeaderWorkerSet {name}", {**labels, **identity}, _KEYS_OF_LEADERS, identity)
 
