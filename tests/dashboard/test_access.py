@@ -99,15 +99,23 @@ async def test_a_write_needs_the_token_of_the_session(running: RunningDashboard)
 
 
 async def test_too_many_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "REQUESTS_PER_SECOND", 0.01)
-    monkeypatch.setattr(server, "REQUESTS_AT_ONCE", 10)
+    """Of an address without a user, and of a user, each by its own limit."""
+    for name, most in (("ANONYMOUS", 10), ("REQUESTS", 5)):
+        monkeypatch.setattr(server, f"{name}_PER_SECOND", 0.01)
+        monkeypatch.setattr(server, f"{name}_AT_ONCE", most)
     async with scene(nodes=2) as found, dashboard(found) as made, visit(made) as user:
-        statuses = []
-        for _ in range(12):
-            async with user.session.get(user.base + "/dashboard/healthz") as answer:
-                statuses.append(answer.status)
-        assert statuses[0] == 200
-        assert statuses[-1] == 429
+
+        async def statuses(path: str) -> list[int]:
+            seen = []
+            for _ in range(12):
+                async with user.session.get(user.base + path) as answer:
+                    seen.append(answer.status)
+                    assert answer.headers.get("Retry-After") == ("1" if answer.status == 429 else None)
+            return seen
+
+        assert await statuses("/dashboard/") == [200] * 4 + [429] * 8  # the first one was the page after the login
+        anonymous = await statuses("/dashboard/healthz")
+        assert (anonymous[0], anonymous[-1]) == (200, 429)
 
 
 async def test_guessing_links_is_slow(running: RunningDashboard) -> None:

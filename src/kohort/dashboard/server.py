@@ -68,7 +68,13 @@ _STATIC: Final[Mapping[str, str]] = {
     "dashboard.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
-REQUESTS_PER_SECOND, REQUESTS_AT_ONCE = 50.0, 200
+REQUESTS_PER_SECOND, REQUESTS_AT_ONCE = 10.0, 200
+"""Of each user. A view of 1,000 sets costs 17 ms of a processor (bench/dashboard.py), so ten a second leave five sixths
+of it to others. A person needs one or two; the burst is for a browser that opens all its pages again, at most 48 with
+a stream each, or for a document with a hundred badges."""
+ANONYMOUS_PER_SECOND, ANONYMOUS_AT_ONCE = 50.0, 200
+"""Of each address, without a user: static files and redirects, which cost little. Behind an Ingress, all users share
+one."""
 LOGINS_PER_SECOND, LOGINS_AT_ONCE = 0.5, 20
 PLANS_PER_SECOND, PLANS_AT_ONCE = 1.0, 20
 MOST_STREAMS, MOST_STREAMS_OF_USER = 512, 48
@@ -156,6 +162,7 @@ class Dashboard:
         """Requests whose answer is a stream: they end only with the browser, or the server."""
         self._streams_of: Counter[User] = Counter()
         self._requests = Limits(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE)
+        self._anonymous = Limits(ANONYMOUS_PER_SECOND, ANONYMOUS_AT_ONCE)
         self._plans = Limits(PLANS_PER_SECOND, PLANS_AT_ONCE)
         self._turns: WeakValueDictionary[User, asyncio.Lock] = WeakValueDictionary()
         self._logins = Limits(LOGINS_PER_SECOND, LOGINS_AT_ONCE)
@@ -243,11 +250,19 @@ class Dashboard:
 
     def _for_anyone(self, handler: Handler) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            if not self._requests.allow(request.remote or ""):
-                raise web.HTTPTooManyRequests(reason="too many requests: wait a moment and try again")
+            self._check_rate(request, None)
             return await handler(request)
 
         return handle
+
+    def _check_rate(self, request: web.Request, session: Session | None) -> None:
+        allowed = (
+            self._anonymous.allow(request.remote or "")
+            if session is None
+            else self._requests.allow(session.caller.user)
+        )
+        if not allowed:
+            raise web.HTTPTooManyRequests(reason="too many requests: wait a moment and try again")
 
     @asynccontextmanager
     async def _plan(self, session: Session) -> AsyncIterator[None]:
@@ -266,8 +281,7 @@ class Dashboard:
 
         async def handle(request: web.Request) -> web.StreamResponse:
             session = await self._session(request)
-            if not self._requests.allow(session.caller.user if session is not None else request.remote or ""):
-                raise web.HTTPTooManyRequests(reason="too many requests: wait a moment and try again")
+            self._check_rate(request, session)
             if session is None:
                 return self._without_session(request)
             with session.caller.use.request():
@@ -352,7 +366,10 @@ class Dashboard:
         if isinstance(self._login, LinkLogin):
             key = request.query.get("key", "")
             if not key:
-                text = "Open the link that kohort dashboard has printed. Each link works once."
+                text = (
+                    "Open the link that kohort dashboard has printed; for a cluster of kohort up, kubectl get --raw "
+                    "/dashboard prints one. Each link works once."
+                )
                 return self._message(401, "Log in", text)
             if not self._logins.allow(request.remote or ""):
                 raise web.HTTPTooManyRequests()
@@ -560,18 +577,18 @@ class Dashboard:
         """`lost`: there is no workload that the address is below of."""
         if _wants_page(request):
             title = {404: "Not found", 403: "Not allowed", 429: "Too many requests"}.get(status, "This did not work")
-            text = f"{reason[:1].upper()}{reason[1:]}."
             page_of_error = message_page(
-                *(title, text, self._version, _way_back("" if lost else request.path)),
+                *(title, _sentence(reason), self._version, _way_back("" if lost else request.path)),
                 navigates=True,
                 sees_nodes=sees_nodes,
             )
-            return self._html(page_of_error, status)
-        return web.Response(
-            body=msgspec.json.encode({"status": status, "message": reason}),
-            status=status,
-            content_type="application/json",
-        )
+            answer = self._html(page_of_error, status)
+        else:
+            body = msgspec.json.encode({"status": status, "message": reason})
+            answer = web.Response(body=body, status=status, content_type="application/json")
+        if status == 429:
+            answer.headers["Retry-After"] = "1"
+        return answer
 
 
 class StreamLoad(msgspec.Struct, frozen=True):
@@ -637,6 +654,16 @@ def _http_errors() -> Iterator[None]:
         raise web.HTTPBadRequest(reason=_one_line(problem)) from problem
     except ActionRefused as problem:
         raise web.HTTPConflict(reason=_one_line(problem)) from problem
+
+
+def _sentence(reason: str) -> str:
+    """Names of parameters stay as an address has them.
+
+    >>> _sentence("there is no node a"), _sentence("from: 'x' is not a number")
+    ('There is no node a.', "from: 'x' is not a number.")
+    """
+    names_parameter = ":" in reason.partition(" ")[0]
+    return f"{reason}." if names_parameter else f"{reason[:1].upper()}{reason[1:]}."
 
 
 def _way_back(address: str) -> Html:
