@@ -93,7 +93,7 @@ async def test_a_preview_says_what_follows_in_the_release(place: tuple[Scene, Vi
     assert [one.strip() for one in following[1:]] == [
         "1 of 2 groups of the new version",
         "20% of the requests go to it",
-        "then it waits 600 s; after that the next step follows",
+        "then it waits 10 min; after that the next step follows",
     ]
     last = (await user.json(f"{LLM}/actions/approve?full=1"))["forecast"]
     assert last[0] == "The release leaves out step 2 and goes to step 3:"

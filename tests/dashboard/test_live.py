@@ -15,12 +15,10 @@ from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.objects.json_types import Json
 
 
-def view(*rows: str, head: str = "head") -> View:
+def view(*rows: str, head: str = "head", caption: str = "") -> View:
     parts = tuple(SectionPart(one[0], tag("tr", one, id=one[0])) for one in rows)
     top = Section("top", tag("p", head, id="top"))
-    table = Section(
-        "rows", tag("table", *(one.html for one in parts), id="rows"), parts, ",".join(one.id for one in parts)
-    )
+    table = Section("rows", tag("table", tag("caption", caption), *(one.html for one in parts), id="rows"), parts)
     return View("Test", "fleet", FleetFilter(), (top, table))
 
 
@@ -36,6 +34,7 @@ def test_only_what_changed_is_sent() -> None:
     assert ids(sent, view("a1", "b2", head="other")) == ["top"]
     assert ids(sent, view("a1", "b2", "c1", head="other")) == ["rows"]
     assert ids(sent, view("b2", "a1", head="other")) == ["rows"]
+    assert ids(sent, view("b2", "a1", head="other", caption="two of three")) == ["rows"]
 
 
 def test_a_browser_that_has_the_page_gets_nothing() -> None:

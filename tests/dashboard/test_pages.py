@@ -2,6 +2,7 @@
 
 import doctest
 import re
+from datetime import UTC, datetime
 from html import unescape
 from types import ModuleType
 
@@ -9,15 +10,19 @@ import msgspec
 import pytest
 from tests.dashboard.test_what_if import machine, member, shown
 
-from kohort.dashboard import commands, log_stream, server
+from kohort.dashboard import commands, log_stream, server, view
 from kohort.dashboard.analysis_charts import ChartPoint, MetricChart, StepAnalysis
-from kohort.dashboard.pages import elements, nodes
+from kohort.dashboard.fleet import STATES, FleetFilter, FleetPage, FleetRow
+from kohort.dashboard.pages import action, elements, nodes
 from kohort.dashboard.pages import set as set_pages
 from kohort.dashboard.pages.analysis import analysis_section
 from kohort.dashboard.pages.elements import NOTHING, table_row
+from kohort.dashboard.pages.fleet import fleet_sections
 from kohort.dashboard.pages.nodes import nodes_sections
+from kohort.dashboard.pages.release import release_sections
 from kohort.dashboard.pages.release_words import state
-from kohort.dashboard.pages.set import failures_sections, group_grid
+from kohort.dashboard.pages.set import failures_sections, group_grid, head_section
+from kohort.dashboard.release_page import RailStep, ReleasePage
 from kohort.dashboard.set_page import FailuresPage, SetHead
 from kohort.groups.failure_evidence import ContainerFailure, GroupFailure, PodFailure
 from kohort.inspection import readable_amounts
@@ -62,7 +67,7 @@ def test_rows_name_their_columns_for_narrow_screens() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [elements, nodes, server, set_pages, commands, log_stream, pod_logs, readable_amounts]
+    "module", [action, elements, nodes, server, set_pages, commands, log_stream, pod_logs, readable_amounts, view]
 )
 def test_examples_hold(module: ModuleType) -> None:
     found = doctest.testmod(module)
@@ -161,6 +166,31 @@ def test_a_pause_is_said_before_anything_else_but_a_stop() -> None:
     assert state(paused, stopped=True) == "is stopped by its analysis"
 
 
+def test_the_current_step_shows_the_weight_observed_and_counts_its_pause_down() -> None:
+    steps = [
+        RailStep(1, "current", "50%", 1, "20%", ("header x-tester=1",), 600, False),
+        RailStep(2, "next", "100%", 2, "100%", (), None, False),
+    ]
+    release = msgspec.structs.replace(RELEASE, traffic_observed=15, pause_seconds=600, pause_seconds_left=421)
+    ends = "2026-11-17T13:22:28Z"
+    page = ReleasePage(HEAD, "llm", "Canary", "Progressing", release, ends, False, steps, None, None, ())
+    html = "".join(one.html for one in release_sections(page, ()))
+    first, second = (words(one) for one in re.findall(r'<li class="step.*?</li>', html))
+    assert "1 of 2 groups (50%)" in first and "20% of requests 15% observed" in first and "x-tester=1" in first
+    assert "goes on by itself, 7 min 1 s left" in first and "observed" not in second
+    (moment,) = re.findall(r'data-until="(\d+)"', html)
+    assert datetime.fromtimestamp(int(moment), UTC) == datetime.fromisoformat(ends)
+
+
+def test_groups_beyond_those_wanted_are_named_in_the_fleet_and_on_the_page_of_their_set() -> None:
+    row = FleetRow("default", "llm", "Updating", 2, 2, 1, 1, 2, 1, ("model:1",), False, False, None, None, "")
+    fleet = FleetPage(FleetFilter(), [row], 1, 1, dict.fromkeys(STATES, 0), 0, ["default"])
+    drawn = "".join(one.html for one in fleet_sections(fleet))
+    head = head_section(msgspec.structs.replace(HEAD, surge=1), "").html
+    assert "2/2 +1" in words(drawn) and "2 of 2 +1 surge" in words(head)
+    assert all('aria-label="2 of 2 groups ready, 1 surge"' in one for one in (drawn, head))
+
+
 # Nodes
 
 
@@ -184,7 +214,7 @@ def test_groups_of_a_set_on_a_node_share_a_line() -> None:
 def test_a_bar_shows_what_the_words_beside_it_say() -> None:
     pod = member("llm-0", "n-0", 2, group=0)
     html = "".join(one.html for one in nodes_sections(shown([machine("n-0")], [pod])))
-    found = re.findall(r'width="([\d.]+)" height="6" rx="1.5" class="full"', html)
+    found = re.findall(r'width="([\d.]+)" height="6" class="full"', html)
     labels = re.findall(r'class="free-bar".*?aria-label="(\d+) of (\d+) nvidia.com/gpu free"', html)
     assert labels and "requested" not in html
     free, whole = map(int, labels[0])
@@ -235,7 +265,9 @@ def test_the_newest_failure_shows_its_log_and_where_it_was() -> None:
 
     page = FailuresPage(HEAD, True, [failure(0, held=True), failure(1, set="llm-x")])
     html = failures_sections(page)[1].html
-    assert re.findall(r'<details id="failure-(\d)-llm-0-main"( open)?', html) == [("0", " open"), ("1", "")]
+    assert re.findall(r'<details id="failure-(\d)-llm-0-log-main"( open)?', html) == [("0", " open"), ("1", "")]
+    newer = failures_sections(FailuresPage(HEAD, True, [failure(2), *page.failures]))[1].html
+    assert re.findall(r'<details id="failure-(\d)-llm-0-events"', newer) == ["2", "0", "1"]  # each keeps its id
     said = words(html)
     assert "2026-11-17 13:22:28 UTC" in said and "held" in said
     assert "of the new version, llm-x" in said

@@ -105,7 +105,7 @@ class SentSections:
         for one in view.sections:
             if self._whole.get(one.id) == digest(one.html):
                 continue
-            if one.parts and self._frames.get(one.id) == one.frame:
+            if one.parts and self._frames.get(one.id) == digest(one.frame):
                 found += [Update(part.id, str(part.html)) for part in one.parts if self._differs(one, part)]
             else:
                 found.append(Update(one.id, str(one.html)))
@@ -118,7 +118,7 @@ class SentSections:
     def _remember(self, section: Section) -> None:
         self._whole[section.id] = digest(section.html)
         if section.parts:
-            self._frames[section.id] = section.frame
+            self._frames[section.id] = digest(section.frame)
             self._parts[section.id] = {one.id: digest(one.html) for one in section.parts}
 
 

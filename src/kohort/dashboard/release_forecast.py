@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from kohort.dashboard.commands import Verb
 from kohort.dashboard.release_page import RailStep, rail
+from kohort.inspection.readable_amounts import duration_text
 from kohort.inspection.release import Release, release_of
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import PlainWorkload
@@ -84,5 +85,5 @@ def _then(step: RailStep, last: bool) -> str:
     if step.waits_for_approval:
         return f"then it waits for approval; after that {after}"
     if step.pause_seconds is not None:
-        return f"then it waits {step.pause_seconds} s; after that {after}"
+        return f"then it waits {duration_text(step.pause_seconds)}; after that {after}"
     return f"then {after}"

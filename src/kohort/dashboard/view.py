@@ -1,7 +1,8 @@
 """A view: what one path shows, as data and as sections of HTML.
 
 Sections are what live updates are made of: a section whose HTML has changed is sent again, under its id. A long
-section may name parts, such as the rows of a table: while its frame stays the same, only parts that changed are sent.
+section may name parts, such as the rows of a table: while the rest of it stays the same, only parts that changed are
+sent.
 """
 
 import msgspec
@@ -20,8 +21,22 @@ class Section(msgspec.Struct, frozen=True):
     html: Html
     """An element with this id, its parts included."""
     parts: tuple[SectionPart, ...] = ()
-    frame: str = ""
-    """What `html` has besides its parts, in any form that changes with it."""
+    """In the order in which they are in `html`."""
+
+    @property
+    def frame(self) -> str:
+        """What `html` has besides its parts, and which parts those are.
+
+        >>> parts = (SectionPart("a", Html("<i>1</i>")), SectionPart("b", Html("<i>2</i>")))
+        >>> Section("all", Html("<p>two: <i>1</i> <i>2</i></p>"), parts).frame
+        '<p>two: <a> <b></p>'
+        """
+        found, end = [], 0
+        for part in self.parts:
+            start = self.html.index(part.html, end)
+            found += [self.html[end:start], f"<{part.id}>"]
+            end = start + len(part.html)
+        return "".join((*found, self.html[end:]))
 
 
 class View(msgspec.Struct, frozen=True):

@@ -403,9 +403,11 @@ def _problem_of_release(problem: Problem) -> str:
             return message
         case ReleaseOutdated():
             return "the template has changed since; what was released before is removed first"
-        case ReleaseUnderWay(_, begun, step, state, message):
+        case ReleaseUnderWay(moment, begun, step, state, message):
             if not begun:
                 return "the release is about to begin"
+            if moment is ReleaseStage.TIMED_PAUSE:
+                return f"step {step} pauses, then goes on by itself"
             return message or f"step {step} is {state}"
         case ReferencesUnusable(message):
             return message

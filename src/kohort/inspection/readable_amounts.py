@@ -1,4 +1,5 @@
-"""Amounts of resources for people. Objects carry a canonical form, which after an addition may be 255200m or 2k."""
+"""Amounts for people: of resources and of time. Objects carry resources in a canonical form, which after an addition
+may be 255200m or 2k."""
 
 from typing import Final
 
@@ -32,3 +33,13 @@ def readable_amount(name: str, amount: str) -> str:
 
 def _short(value: float, digits: int) -> str:
     return f"{value:.{digits}f}".rstrip("0").rstrip(".") if value % 1 else f"{value:.0f}"
+
+
+def duration_text(seconds: int) -> str:
+    """
+    >>> duration_text(45), duration_text(571), duration_text(600), duration_text(7260)
+    ('45 s', '9 min 31 s', '10 min', '2 h 1 min')
+    """
+    minutes, rest = divmod(max(0, seconds), 60)
+    amounts = [(minutes // 60, "h"), (minutes % 60, "min"), (0 if minutes >= 60 else rest, "s")]
+    return " ".join(f"{amount} {unit}" for amount, unit in amounts if amount) or "0 s"

@@ -1,6 +1,6 @@
 """The preview of an action, with the button that does it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import yaml
 
@@ -32,7 +32,7 @@ _DANGEROUS = ("abort", "restart", "undo")
 def action_sections(page: ActionPage, csrf: str) -> tuple[Section, ...]:
     head = page.set
     back = tag("a", "Back", href=workload_path(head.kind, head.namespace, head.name), class_="button plain")
-    title = f"{page.verb.capitalize()} {head.name}"
+    title = _title(page.verb, head.name, page.parameters)
     if page.refused:
         body: list[Child] = [
             tag("p", pill("not possible now", BAD)),
@@ -52,6 +52,27 @@ def action_sections(page: ActionPage, csrf: str) -> tuple[Section, ...]:
         *(_write(one) for one in page.writes),
     ]
     return head_section(head, "none"), section("action", f"{title}?", *body)
+
+
+def _title(verb: str, name: str, parameters: Mapping[str, str]) -> str:
+    """
+    >>> _title("restart", "llm", {"group": "0"}), _title("approve", "llm", {"step": "2"})
+    ('Restart group 0 of llm', 'Go to step 2 of the release of llm')
+    >>> _title("undo", "llm", {"to": "1"}), _title("approve", "llm", {"override": "1"}), _title("pause", "llm", {})
+    ('Return llm to revision 1', 'Override the analysis of llm', 'Pause llm')
+    """
+    match verb, parameters:
+        case "approve", {"step": step}:
+            return f"Go to step {step} of the release of {name}"
+        case "approve", {"full": _}:
+            return f"Go to the last step of the release of {name}"
+        case "approve", {"override": _}:
+            return f"Override the analysis of {name}"
+        case "restart", {"group": group}:
+            return f"Restart group {group} of {name}"
+        case "undo", {"to": revision}:
+            return f"Return {name} to revision {revision}"
+    return f"{verb.capitalize()} {name}"
 
 
 def _forecast(page: ActionPage) -> Child:
@@ -174,8 +195,8 @@ def _containers(names: Sequence[str]) -> list[tuple[str, str]]:
 def _policies(present: str) -> list[tuple[str, str]]:
     """Without a choice the set decides. One that recreates its groups must be asked for it by name."""
     in_place = [
-        ("InPlaceOrRecreate", "in place; recreate groups that cannot follow"),
-        ("InPlaceOnly", "in place; stop at a group that cannot follow"),
+        ("InPlaceOrRecreate", "in place, else recreate the group"),
+        ("InPlaceOnly", "in place, else stop"),
     ]
     if present == "Recreate":
         return in_place

@@ -5,8 +5,9 @@ from typing import Final
 
 from kohort.dashboard.analysis_charts import MetricChart, StepAnalysis
 from kohort.dashboard.html import Child, Html, tag
-from kohort.dashboard.pages.elements import BAD, BUSY, OK, QUIET, duration_text, pill, section
+from kohort.dashboard.pages.elements import BAD, BUSY, OK, QUIET, pill, section
 from kohort.dashboard.view import Section
+from kohort.inspection.readable_amounts import duration_text
 from kohort.rollouts.analysis.metric_units import percent
 
 _PHASES: Final[Mapping[str, tuple[str, str]]] = {
@@ -29,7 +30,7 @@ def analysis_section(analyses: Sequence[StepAnalysis]) -> Section:
 def _legend() -> Html:
     marks = (
         ("canary", "new version"),
-        ("margin", "where its share surely is"),
+        ("margin", "range of its share"),
         ("stable", "stable version"),
         ("limit", "fails above"),
     )

@@ -22,8 +22,9 @@ _COLUMNS = ("When", "Group", "Pods on the node", "Recreated with them", "Remarks
 
 def drain_sections(forecast: DrainForecast, *, partial: bool) -> tuple[Section, ...]:
     pods = sum(len(one.pods) for one in forecast.groups)
-    words = f"{counted(pods, 'pod')} of {counted(len(forecast.groups), 'group')}, "
-    words += counted(len(forecast.others), "other pod")
+    taken = [f"{counted(pods, 'pod')} of {counted(len(forecast.groups), 'group')}"] if pods else []
+    taken += [counted(len(forecast.others), "other pod")] if forecast.others else []
+    words = " and ".join(taken) or "no pods"
     head = tag(
         "div",
         tag("p", tag("a", "Nodes", href=path("nodes")), class_="crumbs"),

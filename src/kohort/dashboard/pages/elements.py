@@ -6,6 +6,7 @@ from typing import Final
 from kohort.dashboard.html import Child, Html, join, path, tag
 from kohort.dashboard.view import Section
 from kohort.dashboard.workload_kinds import KINDS
+from kohort.inspection.readable_amounts import duration_text
 from kohort.inspection.tree import age_text
 from kohort.objects.counted_nouns import counted_of
 
@@ -36,16 +37,6 @@ def pill(text: str, tone: str) -> Html:
 
 def age_of(seconds: int) -> Html:
     return tag("span", age_text(seconds), class_="age")
-
-
-def duration_text(seconds: int) -> str:
-    """
-    >>> duration_text(45), duration_text(571), duration_text(600), duration_text(7260)
-    ('45 s', '9 min 31 s', '10 min', '2 h 1 min')
-    """
-    minutes, rest = divmod(max(0, seconds), 60)
-    amounts = [(minutes // 60, "h"), (minutes % 60, "min"), (0 if minutes >= 60 else rest, "s")]
-    return " ".join(f"{amount} {unit}" for amount, unit in amounts if amount) or "0 s"
 
 
 def countdown(left: int, ends: float) -> Html:

@@ -120,7 +120,7 @@ def _rows(fleet: FleetPage) -> Section:
         return Section("rows", tag("div", tag("p", text, class_="empty"), id="rows", class_="card"))
     inner = frame_of_table(f"{head[0]}s", head, [one.html for one in parts])
     html = tag("div", inner, id="rows", class_="card flush fleet")
-    return Section("rows", html, parts, frame=",".join(one.id for one in parts))
+    return Section("rows", html, parts)
 
 
 def _cells(one: FleetRow) -> list[Child]:

@@ -40,8 +40,8 @@ def _tile(label: str, number: str, device: NodeResource | None) -> Html:
 def _bar(device: NodeResource) -> Html:
     """How much is free, as the words beside it say."""
     words = f"{_amounts(device)} {device.resource} free"
-    back = tag("rect", x="0", y="0", width="100", height="6", rx="1.5", class_="open")
-    front = tag("rect", x="0", y="0", width=f"{100 * device.free_share:.1f}", height="6", rx="1.5", class_="full")
+    back = tag("rect", x="0", y="0", width="100", height="6", class_="open")
+    front = tag("rect", x="0", y="0", width=f"{100 * device.free_share:.1f}", height="6", class_="full")
     return tag(
         "svg",
         back,
@@ -99,7 +99,8 @@ def _node(node: NodeRow) -> Html:
         marks.append(pill("not ready", BAD))
     if not node.schedulable:
         marks.append(pill("cordoned", QUIET))
-    top = tag("div", tag("h3", node.name), *marks, tag("span", "free", class_="quiet-text"), class_="cell-top")
+    top = tag("div", tag("h3", node.name), *marks, class_="cell-top")
+    heading = tag("li", tag("span"), tag("span"), tag("span", "free"), aria_hidden="true")
     devices = [
         tag("li", tag("span", one.resource), _bar(one), tag("span", _amounts(one), hidden(" free")))
         for one in node.devices
@@ -108,7 +109,7 @@ def _node(node: NodeRow) -> Html:
     groups = tag("ul", *(_set(one) for one in of_sets), class_="placed") if of_sets else None
     others = tag("p", counted(node.other_pods, "other pod"), class_="sub") if node.other_pods else None
     drain = tag("p", tag("a", "What a drain would take", href=path("nodes", node.name, "drain")), class_="sub drain")
-    return tag("li", top, tag("ul", *devices, class_="devices"), groups, others, drain, class_=f"cell {tone}")
+    return tag("li", top, tag("ul", heading, *devices, class_="devices"), groups, others, drain, class_=f"cell {tone}")
 
 
 def _set(groups: Sequence[GroupOnNode]) -> Html:

@@ -14,7 +14,6 @@ from kohort.dashboard.pages.elements import (
     code,
     countdown,
     diff_lines,
-    duration_text,
     hidden,
     names,
     pill,
@@ -24,6 +23,7 @@ from kohort.dashboard.pages.elements import (
 from kohort.dashboard.pages.set import group_grid, head_section, pod_table
 from kohort.dashboard.release_page import RailStep, ReleasedVersion, ReleasePage
 from kohort.dashboard.view import Section
+from kohort.inspection.readable_amounts import duration_text
 from kohort.objects.counted_nouns import counted_of
 
 _PLACES = {"done": "done", "current": "current step", "next": "to come"}
@@ -165,8 +165,8 @@ def _version(title: str, version: ReleasedVersion, tone: str, noun: str, size: i
 
 
 def _share(percent: int) -> Html:
-    back = tag("rect", x="0", y="0", width="100", height="4", rx="2", class_="open")
-    front = tag("rect", x="0", y="0", width=str(percent), height="4", rx="2", class_="full")
+    back = tag("rect", x="0", y="0", width="100", height="4", class_="open")
+    front = tag("rect", x="0", y="0", width=str(percent), height="4", class_="full")
     words = f"{percent} per cent of requests"
     return tag(
         "svg",

@@ -324,8 +324,7 @@ def _groups(page: SetPage, troubled: frozenset[str], act: Collection[str]) -> tu
         grids.append(tag("p", words, class_="empty"))
     grids.append(_pager(page))
     made = section("groups", "Groups", *grids, more=legend)
-    frame = ",".join([str(page.page), str(page.pages), *(one.id for one in parts)])
-    drawn = Section(made.id, made.html, tuple(parts), frame)
+    drawn = Section(made.id, made.html, tuple(parts))
     return (_all_groups(page, troubled), drawn) if page.pages > 1 else (drawn,)
 
 
@@ -593,21 +592,22 @@ def failures_sections(page: FailuresPage) -> tuple[Section, ...]:
             name = f"{page.set.name}-failures"
             words = f"You may not read the ConfigMap {name} in namespace {page.set.namespace}, which keeps failures."
         return head_section(page.set, "failures"), section("failures", "Failures", tag("p", words, class_="empty"))
-    items = [_failure(one, number) for number, one in enumerate(page.failures)]
+    items = [_failure(one, newest=number == 0) for number, one in enumerate(page.failures)]
     return head_section(page.set, "failures"), section("failures", "Failures", tag("ol", *items, class_="timeline"))
 
 
-def _failure(failure: GroupFailure, number: int) -> Html:
+def _failure(failure: GroupFailure, *, newest: bool) -> Html:
     """The log of the newest failure is open: it is what one comes for."""
     of = tag("span", " of the new version, ", code(failure.set)) if failure.set else None
     outcome = pill("held: its budget of restarts is used up", BAD) if failure.held else pill("restarted", QUIET)
     top = tag("p", tag("strong", f"Group {failure.group}"), of, outcome, moment(failure.at), class_="event-top")
-    pods = [_failed_pod(pod, number) for pod in failure.pods]
+    pods = [_failed_pod(pod, f"failure-{failure.leader}-{pod.pod}", newest=newest) for pod in failure.pods]
     what = None if failure.pods else tag("p", what_happened(failure))
     return tag("li", top, what, *pods, class_=f"event {BAD if failure.held else QUIET}")
 
 
-def _failed_pod(pod: PodFailure, number: int) -> Html:
+def _failed_pod(pod: PodFailure, id: str, *, newest: bool) -> Html:
+    """`id` is the same however many failures follow: what a user has opened stays open."""
     place = [tag("span", "on ", class_="quiet-text"), pod.node] if pod.node else []
     lines: list[Child] = [tag("p", code(pod.pod), " ", *place, f": {pod.note}" if pod.note else None)]
     for one in pod.containers:
@@ -615,13 +615,12 @@ def _failed_pod(pod: PodFailure, number: int) -> Html:
         if one.log:
             log = tag("pre", one.log, class_="diff plan", tabindex="0", aria_label=f"Log of {one.container}")
             heading = tag("summary", f"Log of {one.container}")
-            folded = f"failure-{number}-{pod.pod}-{one.container}"
-            lines.append(tag("details", heading, log, id=folded, open=number == 0))
+            lines.append(tag("details", heading, log, id=f"{id}-log-{one.container}", open=newest))
         lines += [tag("p", one.log_note, class_="quiet-text")] if one.log_note else []
     if pod.events:
         listed = tag("ul", *(tag("li", text) for text in pod.events), class_="plain-list")
         heading = tag("summary", counted(len(pod.events), "event"))
-        lines.append(tag("details", heading, listed, id=f"failure-{number}-{pod.pod}-events"))
+        lines.append(tag("details", heading, listed, id=f"{id}-events"))
     return tag("div", *lines, class_="failed-pod")
 
 

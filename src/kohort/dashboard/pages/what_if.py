@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from kohort.dashboard.html import ROOT, Child, Html, tag
-from kohort.dashboard.pages.elements import BAD, BUSY, OK, duration_text, pill, section
+from kohort.dashboard.pages.elements import BAD, BUSY, OK, pill, section
 from kohort.dashboard.view import Section
 from kohort.dashboard.what_if_page import ForeseenSet, WhatIfPage
+from kohort.inspection.readable_amounts import duration_text
 
 
 def what_if_sections(page: WhatIfPage, csrf: str) -> tuple[Section, ...]:

@@ -14,29 +14,51 @@
     }
   }
 
-  // A section is replaced as a whole. What a user has opened or focused stays so.
+  // Sections that came while a user filled in a field of theirs: they are shown when the field is left.
+  const waiting = new Map();
+
+  // A section is replaced as a whole. What a user has opened, closed, typed or focused stays so.
   function replace(id, html) {
     const old = document.getElementById(id);
-    if (!old || old.contains(document.activeElement) && document.activeElement.matches("input, textarea, select")) {
+    if (!old) return;
+    const active = old.contains(document.activeElement) ? document.activeElement : null;
+    if (active && active.matches("input, textarea, select")) {
+      waiting.set(id, html);
       return;
     }
+    waiting.delete(id);
     const holder = document.createElement(old.tagName === "TR" ? "tbody" : "template");
     holder.innerHTML = html;
     const fresh = (holder.content || holder).firstElementChild;
     if (!fresh) return;
-    for (const details of old.querySelectorAll("details[id][open]")) {
+    for (const details of old.querySelectorAll("details[id]")) {
       const same = fresh.querySelector("#" + CSS.escape(details.id));
-      if (same) same.open = true;
+      if (same) same.open = details.open;
     }
-    const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
+    for (const field of old.querySelectorAll("input[id], textarea[id]")) {
+      const same = fresh.querySelector("#" + CSS.escape(field.id));
+      if (same && field.value !== field.defaultValue) same.value = field.value;
+    }
     const scrolled = [...old.querySelectorAll(".scrolls")].map((one) => one.scrollLeft);
     old.replaceWith(fresh);
     fresh.querySelectorAll(".scrolls").forEach((one, index) => { one.scrollLeft = scrolled[index] || 0; });
-    if (focused) {
-      const again = document.getElementById(focused);
-      if (again) again.focus({ preventScroll: true });
-    }
+    const again = active && sameElement(fresh, active, old);
+    if (again) again.focus({ preventScroll: true });
   }
+
+  // The element that a user has focused, in the section that replaces its own: by its id, else by what it leads to and
+  // says. Of several that are alike, the one at the same place.
+  function sameElement(fresh, active, old) {
+    if (active.id) return document.getElementById(active.id);
+    const alike = (one) => one.tagName === active.tagName && one.textContent === active.textContent
+      && ["href", "aria-label", "data-copy"].every((name) => one.getAttribute(name) === active.getAttribute(name));
+    const among = (section) => [section, ...section.querySelectorAll(active.tagName)].filter(alike);
+    return among(fresh)[among(old).indexOf(active)];
+  }
+
+  document.addEventListener("focusout", () => {
+    setTimeout(() => { for (const [id, html] of [...waiting]) replace(id, html); });
+  });
 
   function follow() {
     if (!main || !main.dataset.live || source) return;
@@ -135,9 +157,9 @@
         pod.className = "pod-name tint-" + (entry.tint % 8);
         pod.textContent = entry.pod;
         const time = document.createElement("time");
-        time.textContent = entry.at ? entry.at.slice(11, 19) : "";
-        time.dateTime = entry.at ? entry.at + "Z" : "";
-        line.append(time, pod, " " + entry.text + "\n");
+        time.textContent = entry.at.slice(11, 19);
+        time.dateTime = entry.at + "Z";
+        line.append(...(entry.at ? [time] : []), pod, " " + entry.text + "\n");
         log.append(line);
       }
       while (log.childElementCount > most) log.firstElementChild.remove();
