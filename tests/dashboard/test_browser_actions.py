@@ -118,6 +118,11 @@ async def test_a_release_is_paused_resumed_approved_moved_finished_and_aborted()
         assert await of.noticed("kohort approve llm -n default") == "step 1 of Rollout llm is approved"
         await of.until(lambda: found.step_of("llm", "default") == 2)
         await of.seen(".step.current:has-text('Step 2')")
+        await of.second.page.wait_for_selector(".step.current:has-text('20% observed')", timeout=60_000)
+        left = await of.second.page.text_content(".step.current .countdown", timeout=60_000)
+        await of.second.page.wait_for_function(
+            "before => document.querySelector('.step.current .countdown').textContent !== before", arg=left
+        )
 
         await found.until_step("llm", "default", 2, "StepPaused")
         await of.first.open(f"{LLM}/release")
