@@ -29,6 +29,7 @@ CLAIM: JsonObject = {
     "metadata": {"name": "cache"},
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 }
+RECOVERY_SECONDS = 20
 AMOUNTS = {"cpu": "200m", "memory": "64Mi"}
 
 
@@ -94,6 +95,14 @@ def _budgets(subject: LeaderWorkerSet) -> LeaderWorkerSet:
     return subject.but(f"{TEMPLATE}.restartBudget", budget).but("spec.disruptionBudget", {"maxUnavailable": 1})
 
 
+def _engine_first(subject: LeaderWorkerSet) -> LeaderWorkerSet:
+    return subject.annotations({group_labels.ENGINE_RECOVERY: str(RECOVERY_SECONDS)})
+
+
+def _previous_nodes(subject: LeaderWorkerSet) -> LeaderWorkerSet:
+    return subject.annotations({group_labels.PREFER_PREVIOUS_NODES: "true"})
+
+
 def _subgroup_exclusive(subject: LeaderWorkerSet) -> LeaderWorkerSet:
     return subject.annotations({group_labels.SUBGROUP_EXCLUSIVE: RACK})
 
@@ -130,6 +139,7 @@ FEATURES: dict[str, dict[str, Change]] = {
         "partition": lambda subject: subject.partition(1),
     },
     "budgets": {"none": _as_is, "restarts and disruptions": _budgets},
+    "recovery": {"restart": _as_is, "engine first": _engine_first, "previous nodes": _previous_nodes},
     "gangs": {"none": _as_is, "volcano": _as_is},
     "network": _with(LeaderWorkerSet.network, group_labels.SHARED, group_labels.UNIQUE),
 }
@@ -139,6 +149,8 @@ OPERATIONS = (
     "roll",
     "restart",
     "lose a pod",
+    "fail",
+    "evict",
     "change size",
     "scale up",
     "scale down",

@@ -19,7 +19,7 @@ from tests.installed import installed
 
 from kohort.groups.gang import VOLCANO_POD_GROUPS
 from kohort.groups.leaderworkerset import LeaderWorkerSet as SetView
-from kohort.kube.errors import AlreadyExists
+from kohort.kube.errors import AlreadyExists, TooManyRequests
 from kohort.kube.request_encoding import PatchType
 from kohort.kube.resources import (
     BATCH_RELEASES,
@@ -224,14 +224,61 @@ class Story:
         kept = {name for name, uid in self.identities().items() if before[name] == uid}
         assert kept == {name for group in range(self.held) for name in self._names(group)}
 
+    @property
+    def victim(self) -> str:
+        """A worker of group 1, or its leader if it has no workers."""
+        return f"{NAME}-1-1" if self.size > 1 else f"{NAME}-1"
+
     async def lose_a_pod(self) -> None:
         self.monitor.expect(REPLICAS, more_away=1)
-        before, lost = self.identities(), f"{NAME}-1-1" if self.size > 1 else f"{NAME}-1"
-        await self.client.delete(PODS, lost, NAMESPACE)
+        before = self.identities()
+        await self.client.delete(PODS, self.victim, NAMESPACE)
+        await self._replaced(before)
+
+    async def evict_pods(self) -> None:
+        """With a budget of one group, a pod of a second group stays."""
+        self.monitor.expect(REPLICAS, more_away=1)
+        before = self.identities()
+        await self._evict(self.victim)
+        if self.row["budgets"] != "none":
+            with pytest.raises(TooManyRequests, match="group 1"):
+                await self._evict(f"{NAME}-2")
+        await self._replaced(before)
+
+    async def _evict(self, name: str) -> None:
+        body = {"metadata": {"name": name, "namespace": NAMESPACE}}
+        await self.client.create(PODS, body, NAMESPACE, subresource="eviction", name=name)
+
+    async def fail(self) -> None:
+        """A container ends once: its group is restarted, unless its engine recovers, and returns to its nodes."""
+        self.monitor.expect(REPLICAS, more_away=1)
+        before, nodes = self.identities(), self._nodes()
+        order = {"metadata": {"annotations": {"simulation.kohort.dev/crash": "1"}}}
+        await self.client.patch(PODS, self.victim, NAMESPACE, order)
+        recovers = self.row["recovery"] == "engine first" and self.size > 1
+        if recovers or self.row["restarts"] == "None":
+            await asyncio.sleep(2 * pairs.RECOVERY_SECONDS)
+            await self.until(self.settled)
+            assert self.identities() == before
+            return
+        await self.until(lambda: self.identities().get(f"{NAME}-1") not in (None, before[f"{NAME}-1"]))
+        await self.until(self.settled)
+        assert self._changed(before) == set(self._names(1))
+        if self.row["recovery"] == "previous nodes":
+            assert self._nodes() == nodes
+
+    def _nodes(self) -> dict[str, str]:
+        return {name: pod["spec"]["nodeName"] for name, pod in self.pods().items()}
+
+    def _changed(self, before: Mapping[str, str]) -> set[str]:
+        return {name for name, uid in self.identities().items() if before[name] != uid}
+
+    async def _replaced(self, before: Mapping[str, str]) -> None:
+        """The victim is another one, and so is its group if losses of pods recreate it."""
+        lost = self.victim
         await self.until(lambda: self.identities().get(lost) not in (None, before[lost]))
         await self.until(self.settled)
-        replaced = {name for name, uid in self.identities().items() if before[name] != uid}
-        assert replaced == ({lost} if self.row["restarts"] == "None" else set(self._names(1)))
+        assert self._changed(before) == ({lost} if self.row["restarts"] == "None" else set(self._names(1)))
 
     async def change_size(self) -> None:
         self.size += 2
@@ -376,6 +423,8 @@ DOING: Mapping[str, Callable[[Story], Awaitable[None]]] = {
     "roll": Story.roll,
     "restart": Story.restart,
     "lose a pod": Story.lose_a_pod,
+    "fail": Story.fail,
+    "evict": Story.evict_pods,
     "change size": Story.change_size,
     "scale up": Story.scale_up,
     "scale down": Story.scale_down,

@@ -519,22 +519,20 @@ async def test_groups_are_resized_from_the_highest_index_down_to_the_partition()
         assert {name for name, cpu in sizes.items() if cpu == "100m"} == {"llm-0", "llm-0-1"}
 
 
-async def test_at_most_as_many_groups_as_may_be_away_are_resized_at_a_time() -> None:
+@pytest.mark.parametrize(("unavailable", "at_once"), [(0, 1), (1, 1), (2, 2)])
+async def test_at_most_as_many_groups_as_may_be_away_are_resized_at_a_time(unavailable: int, at_once: int) -> None:
     """And only those that are through count as updated (R2, R6)."""
     async with cluster_with_groups() as cluster:
         subject = resizable("InPlaceOnly").replicas(4).size(2)
-        await create(cluster, subject.but("spec.rolloutStrategy.rollingUpdateConfiguration", {"maxUnavailable": 2}), 4)
+        away: JsonObject = {"maxUnavailable": unavailable, "maxSurge": 0 if unavailable else 1}
+        await create(cluster, subject.but("spec.rolloutStrategy.rollingUpdateConfiguration", away), 4)
         for index in range(4):
             await order(cluster, f"llm-{index}-1", resize="deferred")
         await edit(cluster)
-        await cluster.until(lambda: (status(cluster).get("resize") or {}).get("groups", {}).get("deferred") == 2)
+        await cluster.until(lambda: (status(cluster).get("resize") or {}).get("groups", {}).get("deferred") == at_once)
         await asyncio.sleep(60)
-        assert {name for name in pods(cluster) if cpu_of(cluster, name) == "100m"} == {
-            "llm-0",
-            "llm-0-1",
-            "llm-1",
-            "llm-1-1",
-        }
+        waiting = {name for index in range(4 - at_once) for name in (f"llm-{index}", f"llm-{index}-1")}
+        assert {name for name in pods(cluster) if cpu_of(cluster, name) == "100m"} == waiting
         assert status(cluster).get("updatedReplicas", 0) == 0
         await order(cluster, "llm-3-1", resize="accept")
         await cluster.until(lambda: status(cluster).get("updatedReplicas") == 1)
