@@ -81,8 +81,10 @@ def command(
 ) -> None:
     """Make this machine a node of a cluster: pods that are bound to it run in its container runtime, or as its
     processes."""
+    from kohort.node.agent import NodeOptions
     from kohort.node.cgroups import warning_of_no_limits
-    from kohort.node.registration import register
+    from kohort.node.machine_info import own_name
+    from kohort.node.registration import ContainerOptions, default_directory, register
     from kohort.resources import Settings
 
     parsed = _parsed_options(name, labels, capacity, feature_gates)
@@ -91,26 +93,32 @@ def command(
     except BadOption as problem:
         raise click.UsageError(str(problem)) from problem
     transport = _transport(kubeconfig)
-    containers = _container_runtime(runtime, runtime_endpoint, data_dir, share_runtime)
+    facts = _container_runtime(runtime, runtime_endpoint, data_dir, share_runtime)
     if runtime != "simulated" and cgroup_parent is None and (unlimited := warning_of_no_limits()):
         print_error(unlimited)
-    joining = partial(
-        register,
-        name=name,
-        directory=data_dir,
-        root_certificate=transport.connection.ca.decode(),
-        api_server=transport.connection.server,
-        cgroup_parent=cgroup_parent,
+    options = NodeOptions(
+        name or own_name(),
+        data_dir or default_directory(),
         labels=parsed.labels,
         capacity=parsed.capacity,
-        runtime=_simulated() if runtime == "simulated" else None,
-        containers=containers,
-        credentials_file=registry_credentials,
-        device_plugins=device_plugins,
+        api_server=transport.connection.server,
         stop_pods=stop_pods,
-        own_networks=not shared_network,
-        settings=Settings(single_process_oom_kill=single_process_oom_kill),
         gates=parsed.gates,
+        device_plugins=device_plugins,
+    )
+    containers = ContainerOptions(
+        runtime=facts,
+        credentials_file=registry_credentials,
+        cgroup_parent=cgroup_parent,
+        settings=Settings(single_process_oom_kill=single_process_oom_kill),
+        own_networks=not shared_network,
+    )
+    joining = partial(
+        register,
+        options=options,
+        containers=containers,
+        root_certificate=transport.connection.ca.decode(),
+        runtime=_simulated() if runtime == "simulated" else None,
     )
     _run_until_signalled(transport, joining)
 

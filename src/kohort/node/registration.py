@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,6 @@ from kohort.node.address_blocks import LOOPBACK_POOL
 from kohort.node.agent import MARKERS, Agent, NodeOptions
 from kohort.node.cgroups import node_cgroups, why_no_limits
 from kohort.node.checkpoint import WriteObserver, unobserved
-from kohort.node.machine_info import own_name
 from kohort.node.pod_addresses import AddressBook
 from kohort.node.pod_network import AddressPlan, AdoptedNetworks
 from kohort.node.runtimes.interface import Runtime
@@ -30,7 +29,6 @@ from kohort.objects.meta import ObjectMeta
 from kohort.objects.well_known_names import CLIENT_AUTHORITIES, CLIENT_AUTHORITY_KEY
 from kohort.resources import Settings
 from kohort.resources.cgroups import DEFAULT_SETTINGS
-from kohort.rules.node_feature_gates import ALL_ON, NodeGates
 
 if TYPE_CHECKING:
     from kohort.node.runtimes.cri.discovery import RuntimeFacts
@@ -43,38 +41,44 @@ _AUTHORITIES = (
 )
 
 
+class ContainerOptions(msgspec.Struct, frozen=True):
+    """How the containers of a node run."""
+
+    runtime: "RuntimeFacts | None" = None
+    """The container runtime; None for processes of this machine."""
+    credentials_file: Path | None = None
+    """Credentials for its registries."""
+    cgroup_parent: Path | None = None
+    settings: Settings = DEFAULT_SETTINGS
+    own_networks: bool | None = None
+    """Whether every pod gets a network of its own, where that is permitted. By default it does, unless the environment
+    says `KOHORT_NODE_NETWORK=shared`."""
+
+    @property
+    def gives_networks(self) -> bool:
+        if self.own_networks is None:
+            return os.environ.get("KOHORT_NODE_NETWORK", "own") != "shared"
+        return self.own_networks
+
+
+AS_PROCESSES = ContainerOptions()
+
+
 def register(
     manager: Manager,
+    options: NodeOptions,
+    containers: ContainerOptions = AS_PROCESSES,
     *,
-    name: str = "",
-    directory: Path | None = None,
     root_certificate: str = "",
-    api_server: str = "",
     runtime: Runtime | None = None,
-    containers: "RuntimeFacts | None" = None,
-    credentials_file: Path | None = None,
-    device_plugins: Path | None = None,
-    cgroup_parent: Path | None = None,
-    labels: Mapping[str, str] | None = None,
-    capacity: Mapping[str, str] | None = None,
-    stop_pods: bool = True,
-    own_networks: bool | None = None,
-    settings: Settings = DEFAULT_SETTINGS,
-    gates: NodeGates = ALL_ON,
 ) -> Callable[[], Awaitable[None]]:
-    """Make this machine a node called `name` (the machine's own name unless given).
+    """Make this machine a node. Returns what to await for the node being registered.
 
-    `containers` is the container runtime that runs the pods; otherwise they are processes of this machine.
-    `credentials_file` has credentials for its registries. `runtime` is for tests: it gets no networks, names and
-    cgroups. `device_plugins` is the folder where device plugins register; without it, there are none.
+    `root_certificate` is the authority whose client certificates may use the node's API; without it the cluster is
+    asked. `runtime` only pretends to run containers: it gets no networks, names and cgroups.
 
-    `directory` holds volumes, logs and records. `root_certificate` is the authority whose client certificates may use
-    the node's API; without it the cluster is asked. With `stop_pods` an orderly end of the manager ends the pods too;
-    otherwise, and after any other end, they run on and are found again. Returns what to await for the node being
-    registered.
-
-    Every pod gets a network of its own where that is permitted, unless `own_networks` is false or, when it is not
-    given, the environment says `KOHORT_NODE_NETWORK=shared`.
+    With `stop_pods` of the options, an orderly end of the manager ends the pods too; otherwise, and after any other
+    end, they run on and are found again.
 
     The directory holds secrets of pods and is for this user alone. Containers that run as other users reach their
     volumes all the same: these are mounted into them, in a mount namespace of their own, before they change the user.
@@ -82,24 +86,11 @@ def register(
     Raises NodeTaken when the directory has another agent; so does the manager, when the name has one. Raises NotPrivate
     when other users may enter the directory.
     """
-    if own_networks is None:
-        own_networks = os.environ.get("KOHORT_NODE_NETWORK", "own") != "shared"
-    place = directory or default_directory()
+    place = options.directory
     private_directory(place, MARKERS)
-    options = NodeOptions(
-        *(name or own_name(), place, labels or {}, capacity or {}, api_server, stop_pods, gates),
-        device_plugins=device_plugins,
-    )
     lock = _locked(place, manager)
     try:
-        if runtime is not None:
-            agent = _simulated(manager, options, runtime)
-        elif containers is not None:
-            agent = container_agent(
-                manager, options, containers, credentials_file, cgroup_parent, settings, own_networks=own_networks
-            )
-        else:
-            agent = _agent(manager, options, _processes, cgroup_parent, settings, own_networks)
+        agent = _simulated(manager, options, runtime) if runtime is not None else _real(manager, options, containers)
     except BaseException:
         lock.close()
         raise
@@ -109,6 +100,14 @@ def register(
         await agent.heartbeat.registered.wait()
 
     return registered
+
+
+def _real(manager: Manager, options: NodeOptions, containers: ContainerOptions) -> Agent:
+    parent, settings, own_networks = containers.cgroup_parent, containers.settings, containers.gives_networks
+    if containers.runtime is None:
+        return _agent(manager, options, _processes, parent, settings, own_networks)
+    facts, credentials = containers.runtime, containers.credentials_file
+    return container_agent(manager, options, facts, credentials, parent, settings, own_networks=own_networks)
 
 
 def container_agent(

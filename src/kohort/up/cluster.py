@@ -39,6 +39,7 @@ from kohort.up.status_report import Report
 
 if TYPE_CHECKING:
     from kohort.dashboard.commands import Commands
+    from kohort.node.runtimes.cri.discovery import RuntimeFacts
 
 ANSWER_SECONDS = 10.0
 RENEWAL_SECONDS = 24 * 3600.0
@@ -104,7 +105,7 @@ async def cluster(options: UpOptions) -> AsyncIterator[RunningCluster]:
     """Start everything; the body runs when it is ready. Raises CannotStart."""
     with options.data.owned() as new:
         _check_address(options.host, options.port)
-        node, runs_in = await _node_arguments(options)
+        runtime, runs_in = await _container_runtime(options)
         pki = _certificates(options)
         store = _open(options.data.store)
         tls = pki.server_context()
@@ -123,7 +124,9 @@ async def cluster(options: UpOptions) -> AsyncIterator[RunningCluster]:
                     options.default_resize_policy,
                     kubeconfig=options.data.kubeconfig,
                     impersonate=True,
-                    node=node,
+                    device_plugins=options.device_plugins,
+                    container_runtime=runtime,
+                    registry_credentials=options.registry_credentials,
                     release_gates=options.release_gates,
                 )
                 controllers = _controllers(options, surroundings, partial(_in_process, server))
@@ -160,7 +163,7 @@ async def parts_only(options: UpOptions) -> AsyncIterator[RunningCluster]:
     except KubeconfigError as error:
         raise CannotStart(f"without the part {parts.API_SERVER} another cluster is needed: {error}") from error
     connection = transport.connection
-    node, runs_in = await _node_arguments(options)
+    runtime, runs_in = await _container_runtime(options)
     note = "; ".join(filter(None, (runs_in, _unenforced(options))))
     surroundings = parts.PartSettings(
         connection.ca.decode(),
@@ -169,7 +172,9 @@ async def parts_only(options: UpOptions) -> AsyncIterator[RunningCluster]:
         connection.server,
         default_resize_policy=options.default_resize_policy,
         kubeconfig=options.kubeconfig,
-        node=node,
+        device_plugins=options.device_plugins,
+        container_runtime=runtime,
+        registry_credentials=options.registry_credentials,
         release_gates=options.release_gates,
     )
     # Pods are in the directory of one process, and one in the background is found there to be stopped. Controllers in
@@ -210,16 +215,15 @@ async def _answering(transport: Transport, server: str) -> None:
             return
 
 
-async def _node_arguments(options: UpOptions) -> tuple[Mapping[str, Json], str]:
-    """What runs the containers of this machine, as arguments of the node and as a line for people. Raises
+async def _container_runtime(options: UpOptions) -> "tuple[RuntimeFacts | None, str]":
+    """What runs the containers of this machine, None for processes; and a line about it for people. Raises
     CannotStart."""
-    plugins = {"device_plugins": options.device_plugins}
     if parts.NODE not in options.parts:
-        return plugins, ""
+        return None, ""
     from kohort.node.runtimes.interface import RUNTIME_RECORD
 
     if options.runtime == "process" and not (options.data.node / RUNTIME_RECORD).exists():
-        return plugins, ""
+        return None, ""
     from kohort.node.runtimes.cri.discovery import CannotUseRuntime, choose
 
     wanted = cast(Literal["auto", "cri", "process"], options.runtime)
@@ -227,8 +231,7 @@ async def _node_arguments(options: UpOptions) -> tuple[Mapping[str, Json], str]:
         choice = await choose(wanted, options.runtime_endpoint, options.data.node, share=options.share_runtime)
     except CannotUseRuntime as problem:
         raise CannotStart(str(problem)) from problem
-    chosen = {"containers": choice.runtime, "credentials_file": options.registry_credentials}
-    return {**plugins, **chosen}, choice.note
+    return choice.runtime, choice.note
 
 
 def _unenforced(options: UpOptions) -> str:

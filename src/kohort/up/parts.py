@@ -18,6 +18,7 @@ from kohort.up.startup_errors import BadOption
 
 if TYPE_CHECKING:
     from kohort.admission.webhook_host import InProcess
+    from kohort.node.runtimes.cri.discovery import RuntimeFacts
 
 API_SERVER = "apiserver"
 NODE = "node"
@@ -61,8 +62,11 @@ class PartSettings:
     """For parts that are processes of their own; None where kubectl would find it."""
     impersonate: bool = False
     """Whether such parts act under names of their own."""
-    node: Mapping[str, Json] = field(default_factory=dict)
-    """Further arguments for the node."""
+    device_plugins: Path | None = None
+    """Where device plugins of the node register."""
+    container_runtime: "RuntimeFacts | None" = None
+    """What runs the containers of the node; None for processes of this machine."""
+    registry_credentials: Path | None = None
     release_gates: Mapping[str, bool] = field(default_factory=dict)
     """Feature gates of Rollouts, for the operator."""
 
@@ -89,6 +93,19 @@ def _webhooks(client: WebhookClient, manager: Manager) -> "InProcess":
     return InProcess(client, WebhookMetrics(manager.metrics.registry))
 
 
+def _register_node(settings: PartSettings, manager: Manager) -> Settled:
+    from kohort.node.agent import NodeOptions
+    from kohort.node.machine_info import own_name
+    from kohort.node.registration import ContainerOptions, register
+
+    directory = settings.volumes.parent / "node"
+    options = NodeOptions(
+        own_name(), directory, api_server=settings.server, stop_pods=True, device_plugins=settings.device_plugins
+    )
+    containers = ContainerOptions(settings.container_runtime, settings.registry_credentials)
+    return register(manager, options, containers, root_certificate=settings.root_certificate)
+
+
 def register(name: str, settings: PartSettings, manager: Manager) -> Settled | None:
     """Add the controllers of a part to a manager."""
     register_part = import_module(MODULES[name]).register
@@ -112,14 +129,7 @@ def register(name: str, settings: PartSettings, manager: Manager) -> Settled | N
             authority=settings.authority,
         )
     elif name == NODE:
-        directory = settings.volumes.parent / "node"
-        settled: Settled = register_part(
-            manager,
-            root_certificate=settings.root_certificate,
-            directory=directory,
-            api_server=settings.server,
-            **settings.node,
-        )
+        settled: Settled = _register_node(settings, manager)
         return settled
     elif name == GATEWAY:
         kubeconfig = str(settings.kubeconfig) if settings.kubeconfig is not None else ""
