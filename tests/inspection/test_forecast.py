@@ -16,6 +16,7 @@ from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.rollout_types import Rollout
+from kohort.rollouts.workloads.group_hold import hold, keep_held
 
 IMAGE = "spec.leaderWorkerTemplate.workerTemplate.spec.containers.0.image"
 
@@ -108,12 +109,36 @@ def test_groups_that_grow_need_room(surge: int, size: int, cpu: str, pods: int, 
     assert any(line.startswith(replaced) for line in forecast_lines(found))
 
 
-def test_the_hold_of_a_rollout_is_not_an_edit() -> None:
-    before = lws("llm").replicas(2).size(2).partition(0)
+@pytest.mark.parametrize("written", [{}, {"maxSurge": 1, "maxUnavailable": 0, "partition": 0}])
+def test_the_hold_of_a_rollout_is_not_an_edit(written: JsonObject) -> None:
+    stored = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0, **written}
+    before = lws("llm").replicas(2).size(2).but("spec.rolloutStrategy.type", "RollingUpdate")
+    before = before.but("spec.rolloutStrategy.rollingUpdateConfiguration", stored)
+    edited = before.but(IMAGE, "new:2").but("spec.rolloutStrategy.rollingUpdateConfiguration", written or None)
     rollout = msgspec.convert({"metadata": {"name": "llm"}}, Rollout)
-    snapshot = scene(2, built=before, rollout=rollout)
-    found = forecast(snapshot, group_set(before.but(IMAGE, "new:2").partition(1_000_000)))
+    found = forecast(scene(2, built=before, rollout=rollout), group_set(hold(edited, before, "llm", "a")))
     assert [change.after for change in found.changes] == ["new:2"]
+
+
+def test_an_edit_of_the_strategy_under_the_hold_is_listed() -> None:
+    stored = {"partition": 0, "maxUnavailable": 0, "maxSurge": 1}
+    before = lws("llm").replicas(2).size(2).but("spec.rolloutStrategy.rollingUpdateConfiguration", stored)
+    held = hold(before.but(IMAGE, "new:2"), before, "llm", "a")
+    edit = msgspec.to_builtins(held)
+    edit["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]["maxSurge"] = 2
+    rollout = msgspec.convert({"metadata": {"name": "llm"}}, Rollout)
+    found = forecast(scene(2, built=held, rollout=rollout), group_set(keep_held(edit, held)))
+    assert [(one.path.rpartition(".")[2], one.before, one.after) for one in found.changes] == [("maxSurge", 1, 2)]
+
+
+def test_another_spelling_is_not_listed_as_an_edit() -> None:
+    """A revision that `kohort undo` brings back is stored in canonical form."""
+    gpus, claims = f"{IMAGE.rpartition('.')[0]}.resources", "spec.leaderWorkerTemplate.volumeClaimTemplates"
+    claim = {"metadata": {"name": "cache"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    before = lws("llm").replicas(2).size(2).but(gpus, {"limits": {"nvidia.com/gpu": "2"}})
+    before = before.but(claims, [{**claim, "status": {}}])
+    after = before.but(gpus, {"limits": {"nvidia.com/gpu": 2}}).but(claims, [claim]).but(IMAGE, "new:2")
+    assert [change.after for change in foresee(before, after).changes] == ["new:2"]
 
 
 def test_a_rollback_is_recognised() -> None:

@@ -42,6 +42,7 @@ def values(owner: type[Problem], field: msgspec.structs.FieldInfo) -> tuple[obje
         Command: (LOGS,),
         ContainerExit: (ContainerExit(1, "OOMKilled", "end"),),
         tuple[str, ...]: (("word",),),
+        tuple[int, ...]: ((3,), (3, 4)),
         int | None: (3, None),
         ContainerExit | None: (ContainerExit(1, "", ""), None),
     }

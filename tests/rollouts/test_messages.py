@@ -13,6 +13,7 @@ NORMAL = {
     "GroupsDraining",
     "PodsDraining",
     "Progressing",
+    "PromotedWithoutSurge",
     "ResizedInPlace",
     "RollbackInBatchIgnored",
     "RolledBack",

@@ -89,6 +89,37 @@ def test_blue_green_of_groups_needs_room_for_all_at_its_end() -> None:
     assert "the end of the release does not fit" in messages.capacity(found)
 
 
+SURGING: dict[str, Any] = {"maxSurge": 1, "maxUnavailable": 0}
+EAGER: dict[str, Any] = {"maxSurge": 1, "maxUnavailable": 1}
+
+
+@pytest.mark.parametrize(
+    ("steps", "blue_green", "rolling", "extra"),
+    [
+        (UNROUTED[:1], False, {}, 2),
+        (UNROUTED[:1], False, SURGING, 3),
+        (UNROUTED[:1], False, EAGER, 3),
+        (UNROUTED[:1], False, {**SURGING, "partition": 3}, 3),
+        (UNROUTED, False, SURGING, 4),
+        (UNROUTED, True, SURGING, 4),
+        (UNROUTED[:1], True, SURGING, 4),
+    ],
+)
+def test_the_surge_of_the_promotion_needs_room_beside_a_canary_that_is_not_full(
+    steps: list[JsonObject], blue_green: bool, rolling: dict[str, Any], extra: int
+) -> None:
+    found = forecast_release(with_steps(steps, blue_green=blue_green), groups(**rolling), [node(4)], [])
+    assert found.extra_replicas == extra
+    assert found.step_without_room == (0 if extra == 2 else 2)
+
+
+@pytest.mark.parametrize(("limits", "extra"), [(SURGING, 5), (EAGER, 4)])
+def test_a_deployment_that_keeps_all_pods_needs_room_for_its_surge(limits: dict[str, Any], extra: int) -> None:
+    ref, document = workload("Deployment", 4, strategy={"rollingUpdate": limits})
+    plan = of_kind(ref, with_steps(UNROUTED))
+    assert forecast_release(plan, msgspec.convert(document, Deployment), None, []).extra_replicas == extra
+
+
 @pytest.mark.parametrize(
     ("kind", "extra", "count"),
     [("Deployment", False, 1), ("Deployment", True, 2), ("StatefulSet", False, 2)],

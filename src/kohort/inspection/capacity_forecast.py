@@ -273,14 +273,17 @@ def _shortage(rejection: NodeRejection) -> set[str]:
     return names | {"pods"} if NodeReason.TOO_MANY_PODS in rejection.reasons else names
 
 
-def room_lines(room: Room, asked: Mapping[str, str]) -> list[str]:
-    """In lines of text; `asked` is what the edit needs on top of what there is."""
+def room_lines(room: Room, asked: Mapping[str, str], of_release: int | None = None) -> list[str]:
+    """In lines of text; `asked` is what the edit needs on top of what there is, `of_release` how many of the steps are
+    those of a Rollout, after which the stable set is replaced."""
     names = [name for name in room.free if name in asked] or list(room.free)
     free = ", ".join(amount_text(name, room.free[name]) for name in names) or "nothing is requested"
     nodes = f"{room.nodes} node{'' if room.nodes == 1 else 's'}"
     if room.fits:
         return [f"Room: it fits. Free now on {nodes}: {free}.", f"  Not looked at: {UNSEEN}."]
+    at_the_end = of_release is not None and room.step > of_release
+    where = "the end of the release" if at_the_end else f"step {room.step}"
     return [
-        f"Room: step {room.step} does not fit, {room.homeless} of its pods find no node ({room.reason}). "
+        f"Room: {where} does not fit, {room.homeless} of its pods find no node ({room.reason}). "
         f"Free now on {nodes}: {free}."
     ]

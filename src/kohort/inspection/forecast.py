@@ -16,6 +16,7 @@ A set may want millions of groups of which few exist. Those that exist are playe
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -40,14 +41,19 @@ from kohort.objects.core import Node, Pod
 from kohort.objects.counted_nouns import agreeing, counted
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.forecast_types import ReleaseForecast
-from kohort.rollouts.group_set import HELD_GROUPS_PARTITION, GroupSet
+from kohort.rollouts.group_set import GroupSet, rolling_configuration
 from kohort.rollouts.messages import duration, time_span
 from kohort.rollouts.release_forecast import forecast_release
+from kohort.rollouts.workloads.group_hold import saved_strategy
 from kohort.rules.group_state import ABSENT, GroupsInOrder, GroupState
+from kohort.rules.group_template import canonical_template
 from kohort.rules.resource_update_policy import resource_update_policy
+from kohort.rules.rollout_labels import ORIGINAL_LWS_STRATEGY
 
 _LONGEST = 10_000
 """Steps after which a roll is taken to have no end; the largest sets need one per group."""
+_DEFAULT_STRATEGY: Final[JsonObject] = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
+"""What a set gets whose user wrote none."""
 
 
 class ForecastStep(msgspec.Struct, frozen=True, rename="camel"):
@@ -172,7 +178,7 @@ def forecast(
         resources=resources,
         release=release,
         cost=roll_cost(steps, before, after, more) if release is None else None,
-        room=_room(played, before, asked_after, nodes, pods, more),
+        room=_room(played, before, asked_after, nodes, _staying(before, pods) if changed else pods, more),
         left_out=window.beyond(after.replicas),
         awaited=awaited_groups(before, nodes, (index for step in steps for index in step.waits_for)) if before else (),
         **_releasing(before, changed),
@@ -188,15 +194,43 @@ def _release(before: Snapshot | None, after: LeaderWorkerSet) -> ReleaseForecast
 
 
 def _edited(before: Snapshot, after: LeaderWorkerSet) -> list[SetChange]:
-    """Without the hold: admission adds it to a set that a Rollout releases, not the user."""
-    found = differences(before.group_set.spec, after.spec, "spec")
-    if before.rollout is None:
-        return found
-    return [one for one in found if not (one.path.endswith(".partition") and one.after == HELD_GROUPS_PARTITION)]
+    """What the user changes: without the hold, which admission adds to a set that a Rollout releases, and without
+    fields that are only spelled differently (`2` and `"2"`, an empty status)."""
+    old, new = (_as_written(one) for one in (before.group_set, after))
+    meant = [one.path for one in differences(_canonical(old), _canonical(new), "spec")]
+    return [
+        one
+        for one in differences(old, new, "spec")
+        if any(path.startswith(one.path) or one.path.startswith(path) for path in meant)
+    ]
+
+
+def _as_written(group_set: LeaderWorkerSet) -> JsonObject:
+    """The spec with the strategy of the user, where a release has replaced it for a while."""
+    spec = group_set.spec
+    if ORIGINAL_LWS_STRATEGY not in group_set.metadata.annotations:
+        return spec
+    saved = {name: value for name, value in saved_strategy(group_set.metadata).items() if value is not None}
+    rolling = {**rolling_configuration(spec), **_DEFAULT_STRATEGY, **saved}
+    return {**spec, "rolloutStrategy": {**(spec.get("rolloutStrategy") or {}), "rollingUpdateConfiguration": rolling}}
+
+
+def _canonical(spec: JsonObject) -> JsonObject:
+    return {**spec, "leaderWorkerTemplate": canonical_template(spec.get("leaderWorkerTemplate") or {})}
+
+
+def _staying(before: Snapshot | None, pods: Sequence[Pod]) -> Sequence[Pod]:
+    """The pods of the cluster without those of a canary that another template replaces: they go before its own
+    come."""
+    if before is None or before.canary is None:
+        return pods
+    going = {pod.metadata.uid for pod in before.canary.pods}
+    return [pod for pod in pods if pod.metadata.uid not in going]
 
 
 def _with_canary(release: ReleaseForecast, standing: int) -> Sequence[ForecastStep]:
-    """A canary is like new groups beyond all that there are, more of them at each step of the release."""
+    """A canary is like new groups beyond all that there are, more of them at each step of the release; so is the surge
+    of the stable set at its end."""
     steps, reached = [], 0
     for count in (min(one, MOST_ABSENT) for one in (*release.replicas, release.extra_replicas)):
         steps.append(ForecastStep(0, 0, created=tuple(range(standing + reached, standing + max(count, reached)))))
@@ -439,7 +473,7 @@ def forecast_lines(found: Forecast) -> list[str]:
     if found.extra_groups or found.extra_pods or found.extra_requests:
         lines.append(f"Room needed on top of today's: {_extra(found)}.")
     if found.room is not None:
-        lines += room_lines(found.room, found.extra_requests)
+        lines += room_lines(found.room, found.extra_requests, len(found.release.replicas) if found.release else None)
     if found.resources is not None:
         lines += resize_forecast_lines(found.resources)
     return lines + [f"Waits for group {one.group}: {awaited_words(one)}." for one in found.awaited]

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
+import msgspec
+
 from kohort.groups.resize.preflight import PreflightRefusal
 from kohort.groups.resize.record import ResizeRecord, RevertReason
 from kohort.groups.resize.status import recreate_words
@@ -41,6 +43,7 @@ from kohort.inspection.problems import (
     PodFailed,
     PodsMissing,
     Problem,
+    PromotionWithoutRoom,
     ReferencesUnusable,
     RejectedByNode,
     ReleaseOutdated,
@@ -403,6 +406,9 @@ def _problem_of_release(problem: Problem) -> str:
             return message
         case ReleaseOutdated():
             return "the template has changed since; what was released before is removed first"
+        case PromotionWithoutRoom(message, groups):
+            which = f"{listed_groups(groups)} {agreeing(len(groups), 'finds', 'find')} no node"
+            return f"{message}; {which}, and the canary keeps its groups until the promotion is done"
         case ReleaseUnderWay(moment, begun, step, state, message):
             if not begun:
                 return "the release is about to begin"
@@ -600,6 +606,13 @@ def _release_advice(problem: Problem) -> str:
             return "wait"
         case ReleaseUnderWay(moment):
             return "wait: the new version is promoted" if moment is ReleaseStage.PROMOTING else "wait"
+        case PromotionWithoutRoom(canary_stands_in=True):
+            return "wait: the set soon goes on without a surge, groups of the canary stand in for it"
+        case PromotionWithoutRoom(namespace=namespace, name=name, all_stay=all_stay):
+            rolling = {"maxSurge": 0, "maxUnavailable": 1} if all_stay else {"maxSurge": 0}
+            patch = msgspec.json.encode({"spec": {"rolloutStrategy": {"rollingUpdateConfiguration": rolling}}}).decode()
+            edit = f"kubectl -n {namespace} patch leaderworkerset {name} --type merge -p '{patch}'"
+            return f"free or add nodes, or let the set roll without a surge: {edit}"
         case ReferencesUnusable(absent=True, rollout=rollout, may_change=may_change):
             return "create it" + (f", or name another in trafficRoutings of Rollout {rollout}" if may_change else "")
         case ReferencesUnusable(services=services):

@@ -316,6 +316,21 @@ class ReleaseUnderWay(Problem, frozen=True):
     """Of the Rollout."""
 
 
+class PromotionWithoutRoom(Problem, frozen=True):
+    """New groups of a set that is promoted with a surge find no node, and the canary keeps its own until that is done
+    (`rollouts.promotion_pace`)."""
+
+    message: str
+    """Of the Rollout."""
+    groups: tuple[int, ...]
+    namespace: str
+    name: str
+    all_stay: bool
+    """No group may be away, so nothing moves before these are ready."""
+    canary_stands_in: bool
+    """All groups of the canary are ready: the set soon goes on without a surge."""
+
+
 class ReferencesUnusable(Problem, frozen=True):
     message: str
     absent: bool

@@ -10,6 +10,8 @@
 | has a step that waits for its time to pass | wait, approve it, or go back |
 | moves requests | wait |
 | has the condition ResolvedRefs False | create what is absent, name another where admission takes that, or go back |
+| promotes the new version, new groups find no node beside a surge, the canary is whole | wait |
+| the same, the canary lacks groups | free or add nodes, or take the surge away |
 | is cancelled, or promotes the new version | wait |
 | anything else | wait, or go back |
 """
@@ -35,6 +37,7 @@ from kohort.inspection.messages import (
 )
 from kohort.inspection.problems import (
     Problem,
+    PromotionWithoutRoom,
     ReferencesUnusable,
     ReleaseOutdated,
     ReleaseStage,
@@ -54,11 +57,14 @@ from kohort.inspection.release import (
     stopping_analysis,
 )
 from kohort.inspection.release_subject import Subject, command
+from kohort.inspection.snapshot import Snapshot
 from kohort.objects.meta import Condition
 from kohort.rollouts.action_result import ProblemReason
+from kohort.rollouts.promotion_pace import groups_without_node
 from kohort.rollouts.rollout_types import Rollout, RolloutStatus, Strategy
 from kohort.rollouts.traffic.model import routing_grace
 from kohort.rollouts.validation import update_errors
+from kohort.rollouts.workloads.group_readiness import groups_of, ready_groups
 from kohort.rules.rollout_labels import (
     FINALISING,
     RESOLVED_REFS,
@@ -104,14 +110,16 @@ def _problem(subject: Subject, rollout: Rollout) -> tuple[CauseKind, Problem, tu
     if is_at_pause(subject) and _waits_for_approval(rollout):
         return CauseKind.ROLLOUT, StepWaitsForApproval(step), (Verb.APPROVE, Verb.ABORT)
     if status.reason == FINALISING:  # admission takes no template but the stable one now, and soon none
-        return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.PROMOTING), ()
+        promoting = _under_way(status, ReleaseStage.PROMOTING)
+        lacking = _promotion_without_room(subject, status.message) if isinstance(subject, Snapshot) else None
+        return CauseKind.ROLLOUT, lacking or promoting, ()
     services = tuple(f"{one.service}-canary" for one in rollout.strategy.traffic_routings)
     if (unusable := unusable_references(status)) is not None:
         message = unusable.message or problem_text(_under_way(status, ReleaseStage.STEP))
         absent = unusable.reason == ProblemReason.REF_NOT_FOUND
         may_change = absent and routes_may_change(rollout)
-        problem = ReferencesUnusable(message, absent, rollout.metadata.name, may_change, services)
-        return CauseKind.TRAFFIC, problem, (Verb.ABORT,)
+        references = ReferencesUnusable(message, absent, rollout.metadata.name, may_change, services)
+        return CauseKind.TRAFFIC, references, (Verb.ABORT,)
     if not is_rolling(rollout):
         return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.CANCELLING), (Verb.ABORT,)
     if status.current_step_state == ROUTING:
@@ -120,6 +128,24 @@ def _problem(subject: Subject, rollout: Rollout) -> tuple[CauseKind, Problem, tu
     if is_at_pause(subject):
         return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.TIMED_PAUSE), (Verb.APPROVE, Verb.ABORT)
     return CauseKind.ROLLOUT, _under_way(status, ReleaseStage.STEP), (Verb.ABORT,)
+
+
+def _promotion_without_room(snapshot: Snapshot, message: str) -> PromotionWithoutRoom | None:
+    """New groups of the stable set find no node, although the steps of the release did."""
+    groups = groups_of(snapshot.pods)
+    waiting = groups_without_node(groups, snapshot.replicas, snapshot.update_key)
+    if not waiting:
+        return None
+    canary, metadata = snapshot.canary, snapshot.metadata
+    ready = ready_groups(canary.pods, canary.group_set.template.size) if canary is not None else 0
+    return PromotionWithoutRoom(
+        message,
+        waiting,
+        metadata.namespace,
+        metadata.name,
+        all_stay=not snapshot.group_set.unavailable,
+        canary_stands_in=ready >= snapshot.replicas,
+    )
 
 
 def _after_analysis(rollout: Rollout) -> tuple[Verb, ...]:

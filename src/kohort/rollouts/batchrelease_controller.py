@@ -78,7 +78,7 @@ class ReleaseController:
             observation = msgspec.structs.replace(observation, status=decision.status)
             result = await _perform(release, decision.action, control)
             events = decision.events
-            if isinstance(result, Waiting) and result.seconds < rollout_labels.RECHECK:
+            if isinstance(result, Waiting) and result.seconds != rollout_labels.RECHECK:
                 look_again = max(result.seconds, _AT_ONCE)
             decision = batch_state_machine.decide_after(observation, decision.action, result)
             decision = msgspec.structs.replace(decision, events=(*events, *decision.events))

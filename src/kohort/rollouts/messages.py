@@ -12,6 +12,7 @@ import msgspec
 
 from kohort.objects.counted_nouns import counted
 from kohort.rollouts.forecast_types import ReleaseForecast
+from kohort.rollouts.promotion_pace import GRACE_SECONDS, PaceReason
 from kohort.rollouts.reference_problems import (
     HeadlessService,
     KindNotServed,
@@ -54,6 +55,7 @@ class EventReason(StrEnum):
     NOT_SUPPORTED = "NotSupported"
     PODS_DRAINING = "PodsDraining"
     PROGRESSING = "Progressing"
+    PROMOTED_WITHOUT_SURGE = "PromotedWithoutSurge"
     PROMOTION_STALLED = "PromotionStalled"
     RELEASE_NOT_CONTROLLED = "ReleaseNotControlled"
     ROLLBACK_IN_BATCH_IGNORED = "RollbackInBatchIgnored"
@@ -89,6 +91,7 @@ _NORMAL: Final = frozenset(
         EventReason.GROUPS_DRAINING,
         EventReason.PODS_DRAINING,
         EventReason.PROGRESSING,
+        EventReason.PROMOTED_WITHOUT_SURGE,
         EventReason.RESIZED_IN_PLACE,
         EventReason.ROLLBACK_IN_BATCH_IGNORED,
         EventReason.ROLLED_BACK,
@@ -545,6 +548,35 @@ def groups_draining(text: str) -> ReleaseEvent:
 
 def canary_unavailable(text: str) -> ReleaseEvent:
     return ReleaseEvent(EventReason.CANARY_UNAVAILABLE, text)
+
+
+def pace_text(reason: PaceReason, ready: int, wanted: int) -> str:
+    """Why a stable set is promoted at another pace than its user's, or waits at it; empty where neither is so. `ready`
+    groups of the canary, and as many as the set has are wanted."""
+    match reason:
+        case PaceReason.PACE_OF_USER:
+            return ""
+        case PaceReason.NODE_AWAITED:
+            return f"new groups find no node; after {GRACE_SECONDS:.0f} s the set goes on without its surge"
+        case PaceReason.CANARY_NOT_WHOLE:
+            found = f"the canary has {ready}/{wanted} groups ready"
+            return f"new groups find no node, and {found}: it cannot stand in for the surge"
+        case PaceReason.CANARY_STANDS_IN:
+            return "without a surge, for which there is no node: groups of the canary stand in for it"
+        case PaceReason.CANARY_LOST:
+            return "no further group is replaced until the canary has a ready group to stand in for it"
+
+
+def pace_events(reason: PaceReason, name: str, away: int | None) -> tuple[ReleaseEvent, ...]:
+    match reason:
+        case PaceReason.CANARY_STANDS_IN:
+            pace = f"{counted(away or 0, 'group')} at a time"
+            text = f"new groups of {name} find no node: it is promoted without a surge, {pace}; the canary stands in"
+            return (ReleaseEvent(EventReason.PROMOTED_WITHOUT_SURGE, text),)
+        case PaceReason.CANARY_LOST:
+            return (canary_unavailable(f"no group of the canary is ready, so no further group of {name} is replaced"),)
+        case _:
+            return ()
 
 
 def resized_in_place(text: str) -> ReleaseEvent:

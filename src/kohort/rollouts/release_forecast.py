@@ -2,10 +2,16 @@
 
 | style | replicas beside those of the stable version | what starts after the steps |
 |---|---|---|
-| canary | those of the step; all at the end, if it drains | all stable replicas, at the pace of their rolling update |
+| canary | those of the step; the end: see below | all stable replicas, at the pace of their rolling update |
 | blue-green of a LeaderWorkerSet | those of the step; all at the end | all groups of the stable set at once |
 | blue-green of a Deployment | those of the step | the pods that the last step left out |
 | partition style | none: within the surge of the workload | the pods that the last step left out |
+
+At the end of a canary release the stable workload is replaced while the canary keeps its replicas, all of them if the
+release drains. The surge of that rolling update comes on top, with two exceptions. A LeaderWorkerSet beside a canary
+with all groups rolls without a surge if it finds no room for one (`promotion_pace`). A Deployment that may have pods
+away needs no room for its surge: pods that find no node wait for those that go. Groups do not: the pods of a surge
+group and those of a group that was replaced divide the room of one group between them, and neither becomes complete.
 
 Replicas start as fast as those that run now did (`rules.start_times`). The duration is the sum of the starts, of the
 grace periods of routes and of pauses that end by themselves. Approvals, analyses and draining take what they take.
@@ -73,7 +79,18 @@ def _beside_stable(rollout: Rollout, subject: Released, counts: Sequence[int], t
     """How many replicas exist beside those of the stable version at each step, and at the end where that is more."""
     if _in_one_workload(rollout, subject):
         return []
-    return [*counts, total] if _grows_at_the_end(rollout, subject, max(counts, default=total)) else list(counts)
+    reached = max(counts, default=total)
+    last = total if _grows_at_the_end(rollout, subject, reached) else reached
+    last += 0 if rollout.blue_green else _surge_of_promotion(subject, last)
+    return [*counts, last] if last > reached else list(counts)
+
+
+def _surge_of_promotion(subject: Released, beside: int) -> int:
+    """Replicas that the stable workload adds while it is replaced, and cannot do without."""
+    surge, away = rolling_limits(subject)
+    if isinstance(subject, GroupSet):
+        return surge if beside < subject.replicas else 0
+    return surge if not away else 0
 
 
 def _grows_at_the_end(rollout: Rollout, subject: Released, reached: int) -> bool:
@@ -159,26 +176,26 @@ def _rounds(count: int, pace: int) -> int:
 
 def replaced_at_once(subject: Released) -> int:
     """How many replicas the rolling update of the user replaces at a time."""
+    return max(1, sum(rolling_limits(subject)))
+
+
+def rolling_limits(subject: Released) -> tuple[int, int]:
+    """How many replicas the rolling update of the user adds, and how many it lets be away."""
     total = replicas_of(subject)
     match subject:
         case GroupSet():
             held = rollout_labels.ORIGINAL_LWS_STRATEGY in subject.metadata.annotations
-            rolling = group_hold.saved_strategy(subject.metadata) if held else subject.rolling
-            surge, away = rolling.get("maxSurge"), rolling.get("maxUnavailable")
-            return _pace(0 if surge is None else surge, 1 if away is None else away, total)
+            return group_hold.limits(group_hold.saved_strategy(subject.metadata) if held else subject.rolling, total)
         case StatefulSet():
             of_user = subject.spec.update_strategy.rolling_update
-            return _pace(0, 1 if of_user is None or of_user.max_unavailable is None else of_user.max_unavailable, total)
+            away = None if of_user is None else of_user.max_unavailable
+            return 0, int_or_string.resolve(1 if away is None else away, total, round_up=False)
         case Deployment():
             limits = subject.spec.strategy.rolling_update
             surge = _DEPLOYMENT_LIMITS if limits is None or limits.max_surge is None else limits.max_surge
-            away = _DEPLOYMENT_LIMITS if limits is None or limits.max_unavailable is None else limits.max_unavailable
-            return _pace(surge, away, total)
-
-
-def _pace(surge: int | str, unavailable: int | str, total: int) -> int:
-    more = int_or_string.resolve(surge, total, round_up=True)
-    return max(1, more + int_or_string.resolve(unavailable, total, round_up=False))
+            gone = _DEPLOYMENT_LIMITS if limits is None or limits.max_unavailable is None else limits.max_unavailable
+            more = int_or_string.resolve(surge, total, round_up=True)
+            return more, int_or_string.resolve(gone, total, round_up=False)
 
 
 def _waits_for_approval(rollout: Rollout, number: int) -> bool:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from tests.rollouts.releases import V2, group_set
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.group_set import HELD_GROUPS_PARTITION, GroupSet, is_held
 from kohort.rollouts.workloads import group_hold
-from kohort.rules import rollout_labels
+from kohort.rules import group_labels, rollout_labels
 
 OWN = (
     rollout_labels.IN_PROGRESSING,
@@ -176,7 +177,146 @@ def test_a_promotion_keeps_its_notes_through_an_update() -> None:
     assert rollout_labels.ORIGINAL_LWS_STRATEGY in annotations(after)
 
 
+def promoting(*, replicas: int = 4, at_once: bool = False, **strategy: Json) -> JsonObject:
+    before = held(stable(replicas, **strategy))
+    return merged(before, group_hold.promote_patch(view(before), "token", at_once=at_once))
+
+
+def without_surge(away: int = 1, *, replicas: int = 4, **strategy: Json) -> JsonObject:
+    """A set whose promotion has given its surge up."""
+    before = promoting(replicas=replicas, **strategy)
+    patch = group_hold.pace_patch(view(before), "token", away, stopped_at=3)
+    assert patch is not None
+    return merged(before, patch)
+
+
+def saved(document: JsonObject) -> JsonObject:
+    return group_hold.saved_strategy(view(document).metadata)
+
+
+@pytest.mark.parametrize("promoted", [promoting, without_surge])
+def test_an_edit_of_the_strategy_during_a_promotion_holds_now_and_later(promoted: Callable[..., JsonObject]) -> None:
+    before = promoted(maxUnavailable=0, maxSurge=1)
+    edit = copy.deepcopy(before)
+    rolling(edit).update(maxSurge=0, maxUnavailable=1, partition=2)
+    after = group_hold.keep_promoting(edit, before)
+    assert rolling(after) == {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}, "a partition would stop it"
+    assert saved(after) == {"partition": 2, "maxUnavailable": 1, "maxSurge": 0}
+
+
+def test_a_manifest_that_is_applied_again_during_a_promotion_does_not_bring_its_surge_back() -> None:
+    before = without_surge(maxUnavailable=0, maxSurge=1)
+    again = copy.deepcopy(before)
+    rolling(again).update(maxUnavailable=0, maxSurge=1)
+    assert group_hold.keep_promoting(again, before) == before
+
+
+@pytest.mark.parametrize(
+    ("edit", "live", "kept"),
+    [
+        ({"maxSurge": 2}, (2, 0), (2, 0)),
+        ({"maxUnavailable": 2}, (1, 2), (1, 2)),
+        ({"maxSurge": 0}, (0, 1), (0, 1)),
+        ({"maxSurge": 0, "maxUnavailable": 1}, (0, 1), (0, 1)),
+        ({"partition": 3}, ("0%", "25%"), (1, 0)),
+    ],
+)
+def test_an_edit_after_the_surge_was_given_up_is_tried_as_it_is(
+    edit: JsonObject, live: tuple[Json, Json], kept: tuple[Json, Json]
+) -> None:
+    before = without_surge(maxUnavailable=0, maxSurge=1)
+    wanted = copy.deepcopy(before)
+    rolling(wanted).update(edit)
+    after = group_hold.keep_promoting(wanted, before)
+    assert (rolling(after)["partition"], rolling(after)["maxSurge"], rolling(after)["maxUnavailable"]) == (0, *live)
+    assert (saved(after)["maxSurge"], saved(after)["maxUnavailable"]) == kept
+
+
+def test_the_stable_template_is_rolled_back_to_without_a_surge_too() -> None:
+    first = stable(maxUnavailable=0, maxSurge=1)
+    before = without_surge(maxUnavailable=0, maxSurge=1)
+    back = copy.deepcopy(before)
+    back["spec"]["leaderWorkerTemplate"] = first["spec"]["leaderWorkerTemplate"]
+    assert rolling(group_hold.keep_promoting(back, before)) == rolling(before)
+
+
+@pytest.mark.parametrize(("replicas", "expected"), [(2, "50%"), (8, "13%"), (1, "100%"), (0, "25%")])
+def test_scaling_lets_as_many_groups_be_away_as_before(replicas: int, expected: str) -> None:
+    before = without_surge(maxUnavailable=0, maxSurge=1)
+    scaled = copy.deepcopy(before)
+    scaled["spec"]["replicas"] = replicas
+    after = rolling(group_hold.keep_promoting(scaled, before))
+    assert (after["maxUnavailable"], after["maxSurge"]) == (expected, "0%")
+
+
+def test_an_edit_at_the_end_of_blue_green_is_kept_for_later() -> None:
+    before = promoting(at_once=True, maxUnavailable=0, maxSurge=1)
+    edit = copy.deepcopy(before)
+    rolling(edit).update(maxSurge=2, maxUnavailable=1)
+    after = group_hold.keep_promoting(edit, before)
+    assert rolling(after) == {"partition": 0, "maxUnavailable": "100%", "maxSurge": 0}
+    assert (saved(after)["maxSurge"], saved(after)["maxUnavailable"]) == (2, 1)
+
+
+@pytest.mark.parametrize("keep", [group_hold.keep_held, group_hold.keep_promoting])
+def test_a_manifest_that_wants_what_the_hold_has_set_is_an_edit(
+    keep: Callable[[JsonObject, JsonObject], JsonObject],
+) -> None:
+    """kubectl sends no field that has the wanted value; only its note of the manifest differs."""
+    before = held(stable(maxUnavailable=1, maxSurge=1))
+    manifests = [{"spec": {"rolloutStrategy": {"rollingUpdateConfiguration": {"maxSurge": one}}}} for one in (1, 0)]
+    before["metadata"]["annotations"][group_labels.LAST_APPLIED] = json.dumps(manifests[0])
+    edit = copy.deepcopy(before)
+    edit["metadata"]["annotations"][group_labels.LAST_APPLIED] = json.dumps(manifests[1])
+    assert saved(keep(edit, before))["maxSurge"] == 0
+
+
+def test_an_edit_that_leaves_neither_surge_nor_absence_lets_one_group_be_away() -> None:
+    before = held(stable(maxUnavailable=0, maxSurge=1))
+    edit = copy.deepcopy(before)
+    rolling(edit)["maxSurge"] = "0%"
+    after = saved(group_hold.keep_held(edit, before))
+    assert (after["maxSurge"], after["maxUnavailable"]) == ("0%", 1)
+
+
 # Releasing it
+
+
+@pytest.mark.parametrize(
+    ("away", "replicas", "expected"),
+    [
+        (1, 4, (0, "25%")),
+        (1, 3, (0, "34%")),
+        (3, 4, (0, "75%")),
+        (4, 4, (0, "100%")),
+        (1, 1000, (0, 1)),
+        (0, 4, (3, "25%")),
+    ],
+)
+def test_a_set_goes_on_without_a_surge(away: int, replicas: int, expected: tuple[Json, Json]) -> None:
+    """In percentages, which an edit of the user to the same number differs from."""
+    after = without_surge(away, replicas=replicas, maxUnavailable=0, maxSurge=1)
+    found = rolling(after)
+    assert (found["partition"], found["maxUnavailable"], found["maxSurge"]) == (*expected, "0%")
+    assert group_hold.rolls_without_surge(view(after))
+    assert group_hold.pace_patch(view(after), "token", away, stopped_at=3) is None
+
+
+def test_a_set_gets_the_pace_of_its_user_back() -> None:
+    before = without_surge(maxSurge=1)
+    patch = group_hold.pace_patch(view(before), "token", None, stopped_at=3)
+    assert patch is not None
+    after = merged(before, patch)
+    assert rolling(after) == {"partition": 0, "maxSurge": 1}
+    assert not group_hold.rolls_without_surge(view(after))
+    assert group_hold.pace_patch(view(after), "token", None, stopped_at=3) is None
+
+
+def test_without_a_surge_no_more_groups_are_away_at_the_end_than_the_user_allows() -> None:
+    strategy: JsonObject = {"maxUnavailable": 0, "maxSurge": 1}
+    assert group_hold.unavailable(view(without_surge(**strategy))) == 0
+    assert group_hold.unavailable(view(promoting(at_once=True, **strategy))) == 0
+    assert group_hold.unavailable(view(promoting(**strategy))) == 1
 
 
 def test_a_canary_is_promoted_at_the_pace_of_the_user() -> None:

@@ -45,7 +45,7 @@ from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.release_forecast import forecast_release
 from kohort.rollouts.rollout_types import RELEASED_KINDS, Rollout
 from kohort.rules import group_labels
-from kohort.rules.rollout_labels import ANALYSIS_NAME
+from kohort.rules.rollout_labels import ANALYSIS_NAME, CANARY_SET
 
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 """What kubectl takes from a directory."""
@@ -205,8 +205,22 @@ async def _foreseen(
     workload = known.get((ref.kind, ref.name))
     replicas = (workload.get("spec") or {}).get("replicas", 1) if workload is not None else None
     before = msgspec.convert(live, Rollout) if live is not None else None
-    release = _forecast_of_release(after, workload, place, nodes, pods) if workload is not None else None
+    staying = await _without_canary(client, after, place, pods)
+    release = _forecast_of_release(after, workload, place, nodes, staying) if workload is not None else None
     return forecast_of_rollout(before, after, replicas, known.keys(), release)
+
+
+async def _without_canary(client: Client, rollout: Rollout, namespace: str, pods: Sequence[Pod]) -> Sequence[Pod]:
+    """The pods of the cluster without those of a canary set: it is gone when the next release begins."""
+    ref = rollout.spec.workload_ref
+    if not ref.is_group_set or not pods:
+        return pods
+    found = []
+    with suppress(ApiError):
+        selector = f"{CANARY_SET}={ref.name}"
+        found = (await client.list(LEADER_WORKER_SETS, namespace, label_selector=selector, type=GroupSet)).items
+    going = {(namespace, one.metadata.name) for one in found}
+    return [one for one in pods if (one.metadata.namespace, one.metadata.labels.get(group_labels.NAME)) not in going]
 
 
 def _forecast_of_release(

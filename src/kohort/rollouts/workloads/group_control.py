@@ -1,12 +1,14 @@
 """LeaderWorkerSets under release: the stable set held, the new version in a set of its own.
 
 Both styles use the same two objects. They differ in how the stable set is promoted: a canary release lets its groups
-roll at the user's pace, blue-green replaces them all at once, since the new version serves alone meanwhile.
+roll at the user's pace (`promotion_pace`), blue-green replaces them all at once, since the new version serves alone
+meanwhile.
 """
 
 from collections import Counter
 from typing import Final
 
+from kohort.kube import clock
 from kohort.kube.errors import AlreadyExists
 from kohort.kube.resources import LEADER_WORKER_SETS, Key
 from kohort.objects.core import Pod
@@ -16,6 +18,13 @@ from kohort.rollouts import messages, step_arithmetic
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.group_set import HELD_GROUPS_PARTITION, GroupSet, is_held
 from kohort.rollouts.messages import ReleaseEvent
+from kohort.rollouts.promotion_pace import (
+    CanaryGroups,
+    PromotionView,
+    first_taken,
+    promotion_pace,
+    seconds_without_node,
+)
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.workloads import canary_set, group_hold, in_place_release, serving_pods
 from kohort.rollouts.workloads.batch_labels import assign
@@ -143,7 +152,7 @@ class GroupControl(WorkloadControl[GroupSet]):
                 observed=False, text=f"0/{desired} groups ready (0 pods), the canary set does not exist yet"
             )
         pods = self.cache.pods_of(key_of(canary))
-        ready = min(canary.status.ready_replicas, ready_groups(pods, canary.size))
+        ready = self._ready_groups(canary)
         text = readiness_text(ready, desired, pods)
         if waiting := unschedulable(pods):
             text += f"; {counted(waiting, 'group')} unschedulable"
@@ -294,12 +303,45 @@ class GroupControl(WorkloadControl[GroupSet]):
                 await self.patch(stable, group_hold.promote_patch(stable, token, at_once=blue_green))
                 return Waiting(f"{stable.metadata.name} begins to roll to the new version")
             if stable.promoting and (text := _not_promoted(stable)):
-                return Waiting(text)
+                return Waiting(text) if blue_green else await self._set_pace(stable, release, text)
         if self.has_release_marks(stable):
             await self.patch(stable, self.release_hold_patch(stable, token))
             return Waiting(f"{stable.metadata.name} gets its own strategy back")
         await self.set_autoscalers(stable, enabled=True, blue_green=blue_green)
         return DONE
+
+    async def _set_pace(self, stable: GroupSet, release: BatchRelease, text: str) -> ActionResult:
+        """Let the groups roll as fast as `promotion_pace` decides; `text` says how far they are."""
+        key = key_of(stable)
+        groups, revision = groups_of(self.cache.pods_of(key)), self.cache.live_hash(key)
+        surge, unavailable = group_hold.limits(group_hold.saved_strategy(stable.metadata), stable.replicas)
+        view = PromotionView(
+            replicas=stable.replicas,
+            surge=surge,
+            unavailable=unavailable,
+            without_surge=group_hold.rolls_without_surge(stable),
+            waiting=seconds_without_node(groups, stable.replicas, revision, stable.size, clock.now()),
+            canary=self._standing_in(release),
+        )
+        pace = promotion_pace(view)
+        words = messages.pace_text(pace.reason, view.canary.ready if view.canary is not None else 0, stable.replicas)
+        said = f"{text}; {words}" if words else text
+        patch = group_hold.pace_patch(stable, release.metadata.uid, pace.away, first_taken(groups, revision))
+        if patch is None:
+            return Waiting(said, seconds=pace.look_again or rollout_labels.RECHECK)
+        await self.patch(stable, patch)
+        return Waiting(said, events=messages.pace_events(pace.reason, stable.metadata.name, pace.away))
+
+    def _standing_in(self, release: BatchRelease) -> CanaryGroups | None:
+        """Whatever version it has: after an undo it is not the wanted one, but it serves until the set has rolled
+        back. So do the pods of a canary set that a user has deleted: it goes when the release ends."""
+        for one in self.owned_copies(release):
+            if not one.metadata.deleting or self.cache.pods_of(key_of(one)):
+                return CanaryGroups(one.replicas, self._ready_groups(one))
+        return None
+
+    def _ready_groups(self, canary: GroupSet) -> int:
+        return min(canary.status.ready_replicas, ready_groups(self.cache.pods_of(key_of(canary)), canary.size))
 
     async def _resize_back(self, stable: GroupSet, token: str) -> ActionResult | None:
         """A rollback in place: every group gets the resources of the stable template, whatever partition the user

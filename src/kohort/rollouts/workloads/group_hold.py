@@ -45,11 +45,27 @@ _OUR_ANNOTATIONS: Final = (
     rollout_labels.STEP_PARTITION,
     group_labels.RESOURCES_OF_REVISION,
 )
+_NO_SURGE: Final = "0%"
+"""The surge of a set that is promoted without one. Users write 0: their edit differs from it, so admission sees it."""
+_AT_ONCE: Final[JsonObject] = {"maxUnavailable": "100%", "maxSurge": 0}
+"""The end of blue-green: the new version serves alone, so all groups are replaced together."""
 _OF_RELEASES_IN_PLACE: Final = (
     rollout_labels.STABLE_RESOURCES,
     rollout_labels.STEP_PARTITION,
     group_labels.RESOURCES_OF_REVISION,
 )
+
+
+class _AppliedStrategy(msgspec.Struct):
+    rolling: dict[str, int | str | None] = msgspec.field(default_factory=dict, name="rollingUpdateConfiguration")
+
+
+class _AppliedSpec(msgspec.Struct):
+    strategy: _AppliedStrategy = msgspec.field(default_factory=_AppliedStrategy, name="rolloutStrategy")
+
+
+class _AppliedSet(msgspec.Struct):
+    spec: _AppliedSpec = msgspec.field(default_factory=_AppliedSpec)
 
 
 # Held values
@@ -82,7 +98,8 @@ def saved_strategy(metadata: ObjectMeta) -> JsonObject:
 def _with_rolling(document: JsonObject, values: JsonObject) -> None:
     strategy = document["spec"].setdefault("rolloutStrategy", {})
     strategy.setdefault("type", "RollingUpdate")
-    strategy["rollingUpdateConfiguration"] = {**(strategy.get("rollingUpdateConfiguration") or {}), **values}
+    merged = {**(strategy.get("rollingUpdateConfiguration") or {}), **values}
+    strategy["rollingUpdateConfiguration"] = {name: value for name, value in merged.items() if value is not None}
 
 
 def _encode(value: JsonObject) -> str:
@@ -119,11 +136,37 @@ def keep_held(new: JsonObject, old: JsonObject) -> JsonObject:
     before, wanted = rolling_configuration(old["spec"]), rolling_configuration(new["spec"])
     saved = saved_strategy(msgspec.convert(result["metadata"], ObjectMeta))
     edited = {name: wanted.get(name) for name in _FIELDS if wanted.get(name) != before.get(name)}
+    edited |= _edits_of_manifest(new, old)
     if edited:
-        saved |= edited
+        saved = _folded(saved, edited, result["spec"])
         result["metadata"]["annotations"][rollout_labels.ORIGINAL_LWS_STRATEGY] = _encode(saved)
     _with_rolling(result, held_values(result["spec"], saved, _kept_partition(result, old)))
     return result
+
+
+def _folded(saved: JsonObject, edited: JsonObject, spec: JsonObject) -> JsonObject:
+    """What is saved after an edit. A user who takes the surge away and lets one group be away instead edits one field
+    only where the hold has put that 1 already; a saved strategy without either would be refused ever after."""
+    result = saved | edited
+    replicas = spec.get("replicas")
+    total = 1 if replicas is None else replicas
+    return result | {"maxUnavailable": 1} if total and not any(limits(result, total)) else result
+
+
+def _edits_of_manifest(new: JsonObject, old: JsonObject) -> JsonObject:
+    """Fields of the strategy that differ between two manifests that `kubectl apply` has recorded. It sends no field
+    that has the wanted value already: a `maxSurge: 0` that the hold has set is seen only here."""
+    before, now = _applied_strategy(old), _applied_strategy(new)
+    if before is None or now is None:
+        return {}
+    return {name: now.get(name) for name in _FIELDS if now.get(name) != before.get(name)}
+
+
+def _applied_strategy(document: JsonObject) -> JsonObject | None:
+    """None if no manifest is recorded."""
+    text = (document["metadata"].get("annotations") or {}).get(group_labels.LAST_APPLIED, "")
+    found = read_recorded(text, _AppliedSet)
+    return found.spec.strategy.rolling if found is not None else None
 
 
 def _kept_partition(new: JsonObject, old: JsonObject) -> int:
@@ -144,10 +187,43 @@ def _kept_partition(new: JsonObject, old: JsonObject) -> int:
 
 
 def keep_promoting(new: JsonObject, old: JsonObject) -> JsonObject:
-    """An update while the set rolls to its new version: the notes that the promotion needs stay."""
+    """An update while the set rolls to its new version: the notes that the promotion needs stay.
+
+    | the user writes | the set rolls | saved for the end |
+    |---|---|---|
+    | another surge or maxUnavailable | at that pace, with a surge that was given up too | what is written |
+    | the same, at the end of blue-green | as before: all groups together | what is written |
+    | another partition | as before: the partition waits until all groups have rolled | what is written |
+    | the manifest that says what is saved, again | as before | as before |
+    | the stable template again | as before: the canary stays until all groups have rolled back | as before |
+    | another number of groups | as before, as many groups away as before if there is no surge | as before |
+    """
     result = copy.deepcopy(new)
     keep_marks(result["metadata"], old["metadata"], _OUR_LABELS, _OUR_ANNOTATIONS)
+    saved = saved_strategy(msgspec.convert(result["metadata"], ObjectMeta))
+    before, wanted = rolling_configuration(old["spec"]), rolling_configuration(new["spec"])
+    differing = [name for name in _FIELDS if wanted.get(name) != before.get(name)]
+    edited = {name: wanted.get(name) for name in differing if wanted.get(name) != saved[name]}
+    edited |= _edits_of_manifest(new, old)
+    folded = _folded(saved, edited, result["spec"]) if edited else saved
+    if edited:
+        result["metadata"]["annotations"][rollout_labels.ORIGINAL_LWS_STRATEGY] = _encode(folded)
+    staying = _FIELDS if _AT_ONCE.items() <= before.items() else ("partition",)
+    kept = {name: before.get(name) for name in differing if name not in edited or name in staying}
+    if _has_no_surge(before, saved):
+        repaced = any(name != "partition" for name in edited)
+        kept = {**folded, "partition": 0} if repaced else _rescaled(before, old["spec"], new["spec"])
+    _with_rolling(result, kept)
     return result
+
+
+def _rescaled(rolling: JsonObject, old: JsonObject, new: JsonObject) -> JsonObject:
+    """A roll without a surge after scaling: the percentage is that of as many groups as before."""
+    before, after = (1 if one.get("replicas") is None else one["replicas"] for one in (old, new))
+    if before == after or not after:
+        return {name: rolling.get(name) for name in _FIELDS}
+    count = int_or_string.resolve(rolling["maxUnavailable"], before, round_up=False)
+    return {**rolling, "maxUnavailable": _percentage(min(max(1, count), after), after)}
 
 
 def without_stale_strategy(new: JsonObject) -> JsonObject:
@@ -182,7 +258,7 @@ def promote_patch(group_set: GroupSet, token: str, *, at_once: bool) -> JsonObje
     if group_set.resizes_in_place:
         rolling: JsonObject = held_values(group_set.spec, saved, 0)
     elif at_once:
-        rolling = {"partition": 0, "maxUnavailable": "100%", "maxSurge": 0}
+        rolling = {"partition": 0, **_AT_ONCE}
     else:
         rolling = {**saved, "partition": 0}
     annotations = {
@@ -195,6 +271,51 @@ def promote_patch(group_set: GroupSet, token: str, *, at_once: bool) -> JsonObje
         "metadata": {"labels": {rollout_labels.STABLE_REVISION: None}, "annotations": annotations},
         "spec": {"rolloutStrategy": {"rollingUpdateConfiguration": rolling}},
     }
+
+
+def pace_patch(group_set: GroupSet, token: str, away: int | None, stopped_at: int) -> JsonObject | None:
+    """The set rolls without a surge and lets `away` groups be away; with 0, no group below `stopped_at` is taken. None
+    for `away` is the pace of the user. The result is None if the set rolls so already."""
+    saved = saved_strategy(group_set.metadata)
+    if away is None:
+        rolling: JsonObject = {**saved, "partition": 0}
+        unchanged = not rolls_without_surge(group_set)
+    else:
+        # Admission refuses a set that may neither have a surge nor groups away; the partition stops it.
+        most = _percentage(max(1, away), group_set.replicas)
+        rolling = {"partition": 0 if away else stopped_at, "maxUnavailable": most, "maxSurge": _NO_SURGE}
+        unchanged = all(group_set.rolling.get(name) == value for name, value in rolling.items())
+    if unchanged:
+        return None
+    return {
+        "metadata": {"annotations": {rollout_labels.HOLD_RELEASE: token}},
+        "spec": {"rolloutStrategy": {"rollingUpdateConfiguration": rolling}},
+    }
+
+
+def rolls_without_surge(group_set: GroupSet) -> bool:
+    """A promotion has given the surge of the user up (`promotion_pace`)."""
+    return group_set.promoting and _has_no_surge(group_set.rolling, saved_strategy(group_set.metadata))
+
+
+def _has_no_surge(rolling: JsonObject, saved: JsonObject) -> bool:
+    return rolling.get("maxSurge") == _NO_SURGE != saved.get("maxSurge")
+
+
+def _percentage(count: int, replicas: int) -> int | str:
+    """As a percentage, where one comes to this count. Users write numbers: when one of them sets `maxSurge: 0` while
+    the set is promoted, the edit differs from what is there, and `keep_promoting` sees and keeps it."""
+    text = f"{-(-100 * count // replicas)}%"
+    return text if int_or_string.resolve(text, replicas, round_up=False) == count else count
+
+
+def limits(rolling: JsonObject, replicas: int) -> tuple[int, int]:
+    """How many groups the surge of a rolling update adds, and how many it lets be away."""
+    surge, away = rolling.get("maxSurge"), rolling.get("maxUnavailable")
+    return (
+        min(int_or_string.resolve(0 if surge is None else surge, replicas, round_up=True), replicas),
+        int_or_string.resolve(1 if away is None else away, replicas, round_up=False),
+    )
 
 
 def leave_held_patch(group_set: GroupSet, token: str) -> JsonObject:
@@ -248,6 +369,9 @@ def _without(group_set: GroupSet, *names: str) -> dict[str, None]:
 
 
 def unavailable(group_set: GroupSet) -> int:
-    """How many groups may be away at the end of a promotion; at least one, or a set could never be done."""
-    value = saved_strategy(group_set.metadata).get("maxUnavailable")
-    return max(1, 1 if value is None else int_or_string.resolve(value, group_set.replicas, round_up=False))
+    """How many groups may be away at the end of a promotion. Where the canary stands in for groups that are away, as
+    many as the user allows, because it goes next. With a surge at least one: the surge stays until that one is
+    ready."""
+    _, away = limits(saved_strategy(group_set.metadata), group_set.replicas)
+    stands_in = rolls_without_surge(group_set) or _AT_ONCE.items() <= group_set.rolling.items()
+    return away if stands_in else max(1, away)
