@@ -412,6 +412,21 @@ async def test_a_deployment_that_is_scaled_keeps_the_proportion_of_its_versions_
         await told.until(lambda: counted(told) == {V1: 6, V2: 4})
 
 
+async def test_a_deployment_that_is_scaled_a_little_keeps_the_pods_of_its_step() -> None:
+    async with released(plan([{"replicas": 1, "pause": {}}, {"replicas": "100%"}]), DEPLOYMENTS) as told:
+        await told.cluster.client.patch(DEPLOYMENTS, NAME, NAMESPACE, {"spec": {"replicas": 4}})
+        await told.cluster.settle(quiet=10)
+        await told.change(V2)
+        await told.at(1)
+        for replicas in (6, 4, 5):
+            await told.cluster.client.patch(DEPLOYMENTS, NAME, NAMESPACE, {"spec": {"replicas": replicas}})
+            await told.cluster.settle(quiet=10)
+            assert counted(told) == {V1: replicas - 1, V2: 1}
+        assert told.state == "StepPaused"
+        await told.approve()
+        await told.until(lambda: told.phase == "Healthy" and counted(told) == {V2: 5})
+
+
 async def test_a_deployment_is_held_during_the_steps_and_its_strategy_comes_back() -> None:
     async with released(plan(), DEPLOYMENTS) as told:
         await told.change(V2)

@@ -5,6 +5,8 @@ step that the limits allow (`workloads/partition_sizes.py`). It acts on what the
 release wrote it. Where the Rollout drains, pods of a ReplicaSet that shrinks are drained first (`deployment_draining`).
 """
 
+import msgspec
+
 from kohort.kube.client import Client
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, Conflict, NotFound
@@ -48,7 +50,7 @@ class PartitionController:
         new = deployment_hold.with_template(known, deployment.spec.template)
         expected = partitioned_deployment.expected_new(strategy, deployment.spec.replicas or 0)
         if new is None and not strategy.paused and (expected > 0 or not deployment_hold.active(known)):
-            await self._create(deployment, known)
+            await self._create(deployment, strategy, known)
             return None
         old = _by_rank(deployment, [one for one in known if one is not new])
         look_again = await self._resize(deployment, strategy, new, old)
@@ -58,12 +60,12 @@ class PartitionController:
             await self._patch_deployment(deployment, body)
         return Requeue(after=look_again) if look_again is not None else None
 
-    async def _create(self, deployment: Deployment, known: list[ReplicaSet]) -> None:
+    async def _create(self, deployment: Deployment, strategy: PartitionStrategy, known: list[ReplicaSet]) -> None:
         metadata = deployment.metadata
         whole: JsonObject | None = await self.client.find(DEPLOYMENTS, metadata.name, metadata.namespace)
         if whole is None or whole["metadata"]["uid"] != metadata.uid:
             return
-        made = partitioned_deployment.new_replica_set(deployment, whole["spec"], known)
+        made = partitioned_deployment.new_replica_set(deployment, strategy, whole["spec"], known)
         try:
             await self.client.create(REPLICA_SETS, made)
         except AlreadyExists:
@@ -88,12 +90,12 @@ class PartitionController:
             noted = partitioned_deployment.noted_size(deployment, size, others_drain=drain)
             unsaid = allowed.drains and size and not partitioned_deployment.is_noted(one, noted)
             if one.spec.replicas != size or (scaled and one.spec.replicas) or unsaid:
-                await self._scale(deployment, one, size, noted)
+                body = partitioned_deployment.scale_patch(deployment, strategy, size, noted)
+                await self._scale(one, body)
         return allowed.look_again
 
-    async def _scale(self, deployment: Deployment, replica_set: ReplicaSet, size: int, noted: str | None) -> None:
+    async def _scale(self, replica_set: ReplicaSet, body: JsonObject) -> None:
         metadata = replica_set.metadata
-        body = partitioned_deployment.scale_patch(deployment, size, noted)
         body["metadata"]["resourceVersion"] = metadata.resource_version
         try:
             await self.client.patch(REPLICA_SETS, metadata.name, metadata.namespace, body)
@@ -116,13 +118,14 @@ def _sizes(
 ) -> PartitionedSizes:
     replicas, size = deployment.spec.replicas or 0, _size(new)
     expected = partitioned_deployment.expected_new(strategy, replicas)
+    surge, unavailable = partitioned_deployment.limits(strategy, replicas)
     if partitioned_deployment.is_scaled(deployment, [*old, *([new] if new is not None else [])]):
         wanted = expected if isinstance(strategy.partition, str) else None
-        sized_for = partitioned_deployment.sized_for(new) if new is not None else None
-        return scaled_sizes(replicas, size.wanted, [one.spec.replicas or 0 for one in old], wanted, sized_for)
+        return scaled_sizes(
+            replicas, surge, _scaled_size(deployment, new), [_scaled_size(deployment, one) for one in old], wanted
+        )
     if strategy.paused and size.wanted == 0 and not deployment_hold.active(old):
         return PartitionedSizes(0, tuple(0 for _ in old))
-    surge, unavailable = partitioned_deployment.limits(strategy, replicas)
     return next_sizes(
         replicas,
         # While it is paused no pod gets the new version, but old ones that are too many and not available go.
@@ -156,6 +159,11 @@ def _size(replica_set: ReplicaSet | None) -> SetSize:
     wanted = replica_set.spec.replicas or 0
     # Its status may still count pods that it is about to delete.
     return SetSize(wanted, min(wanted, replica_set.status.available_replicas))
+
+
+def _scaled_size(deployment: Deployment, replica_set: ReplicaSet | None) -> SetSize:
+    before = partitioned_deployment.most_before(deployment, replica_set) if replica_set is not None else None
+    return msgspec.structs.replace(_size(replica_set), most_before=before)
 
 
 def _owner(replica_set: ReplicaSet) -> list[Key]:

@@ -210,11 +210,11 @@ def test_a_new_version_gets_a_replica_set_without_pods() -> None:
         "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}},
     }
     known = [replica_set(revision="4"), replica_set(revision="7"), replica_set(revision="x")]
-    found = new_replica_set(deployment(), spec, known)
+    found = new_replica_set(deployment(), PartitionStrategy(), spec, known)
     hash = found["metadata"]["labels"]["pod-template-hash"]
     labels = {"app": "web", "pod-template-hash": hash}
     assert found["metadata"]["name"] == f"web-{hash}"
-    assert found["metadata"]["annotations"] == {REVISION: "8", DESIRED: "10", MOST: "10"}
+    assert found["metadata"]["annotations"] == {REVISION: "8", DESIRED: "10", MOST: "13"}
     assert found["metadata"]["labels"] == found["spec"]["template"]["metadata"]["labels"] == labels
     assert found["spec"]["selector"] == {"matchLabels": labels}
     assert found["spec"]["replicas"] == 0
@@ -240,8 +240,9 @@ def test_a_deployment_is_scaled_until_all_its_replica_sets_say_so(known: list[Re
 
 
 def test_a_replica_set_is_sized_together_with_what_it_says_of_the_deployment() -> None:
-    patch = scale_patch(deployment(), 4, "10")
-    assert patch == {"metadata": {"annotations": {DESIRED: "10", MOST: "10"}}, "spec": {"replicas": 4}}
+    strategy = PartitionStrategy(rolling_update=RollingLimits(max_surge=2))
+    patch = scale_patch(deployment(), strategy, 4, "10")
+    assert patch == {"metadata": {"annotations": {DESIRED: "10", MOST: "12"}}, "spec": {"replicas": 4}}
 
 
 @pytest.mark.parametrize(

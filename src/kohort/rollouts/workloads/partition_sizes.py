@@ -22,12 +22,15 @@ rolling update hold, and every call makes as much progress as they allow:
 |        5 | any                |       any |           0 (0) |            none |   5 |   – |
 
 What old pods leave is filled in the same call: a Deployment whose only active ReplicaSet is too small is filled up by
-its own controller. A Deployment that is scaled keeps the proportion of its versions, at once, as Kubernetes does it.
+its own controller. A Deployment that is scaled keeps the proportion of its versions, at once, as Kubernetes does it
+(`rules/proportional_scaling`).
 """
 
 from collections.abc import Sequence
 
 import msgspec
+
+from kohort.rules.proportional_scaling import ScaledSet, proportional_sizes
 
 
 class PartitionedSizes(msgspec.Struct, frozen=True):
@@ -41,6 +44,8 @@ class SetSize(msgspec.Struct, frozen=True):
 
     wanted: int
     available: int
+    most_before: int | None = None
+    """Of a ReplicaSet that has not followed its Deployment, which was scaled: how many pods that could have before."""
 
 
 def next_sizes(
@@ -73,42 +78,62 @@ def next_sizes(
 
 
 def scaled_sizes(
-    replicas: int, new: int, old: Sequence[int], wanted_new: int | None = None, new_sized_for: int | None = None
+    replicas: int, surge: int, new: SetSize, old: Sequence[SetSize], wanted_new: int | None = None
 ) -> PartitionedSizes:
-    """Of a Deployment that was scaled to `replicas`; `wanted_new` is what a percentage asks for. The ReplicaSets are
-    written one after the other, so only the size of the Deployment that the new one was last sized for
-    (`new_sized_for`) says which share it has.
+    """Of a Deployment that was scaled to `replicas`; `wanted_new` is what a percentage asks for. Otherwise every
+    version keeps its share, as Kruise Rollouts does it; of fewer pods, those of old versions that are not available go
+    first. ReplicaSets are written one after the other: those that are sized already (`most_before` is None) stay.
 
-    >>> scaled_sizes(10, 2, [3]), scaled_sizes(5, 4, [2, 4])
-    (PartitionedSizes(new=4, old=(6,)), PartitionedSizes(new=2, old=(1, 2)))
-    >>> scaled_sizes(10, 2, [6], new_sized_for=5), scaled_sizes(10, 4, [3], new_sized_for=10)
-    (PartitionedSizes(new=4, old=(6,)), PartitionedSizes(new=4, old=(6,)))
+    >>> scaled_sizes(10, 3, SetSize(2, 2, most_before=7), [SetSize(3, 3, most_before=7)])
+    PartitionedSizes(new=4, old=(6,))
+    >>> scaled_sizes(10, 3, SetSize(2, 2, most_before=7), [SetSize(6, 3)])
+    PartitionedSizes(new=4, old=(6,))
     """
-    if new + sum(old) == 0:
-        return PartitionedSizes(0, tuple(old))
-    before = new_sized_for or new + sum(old)
-    share = wanted_new if wanted_new is not None else (2 * new * replicas + before) // (2 * before)
-    target = max(0, min(share, replicas)) if any(old) else replicas
-    rest, left = replicas - target, sum(old)
+    if not any(one.wanted for one in old):
+        return PartitionedSizes(replicas if new.wanted else 0, tuple(0 for _ in old))
+    if wanted_new is not None:
+        target = max(0, min(wanted_new, replicas))
+        return PartitionedSizes(target, tuple(_divided(replicas - target, [one.wanted for one in old])))
+    change = replicas - new.wanted - sum(one.wanted for one in old)
+    kept = _without_idle(old, -change)
+    change += sum(one.wanted for one in old) - sum(kept)
+    sizes = [new.wanted, *kept]
+    unsized = [place for place, one in enumerate((new, *old)) if one.most_before is not None and sizes[place]]
+    # The largest first. Of equal ones: pods of the new version are added first, and removed last.
+    unsized.sort(key=lambda place: (-sizes[place], place if change > 0 else -place))
+    most = replicas + surge if replicas else 0
+    given = [ScaledSet(sizes[place], (new, *old)[place].most_before or 0) for place in unsized]
+    for place, size in zip(unsized, proportional_sizes(most, change, given), strict=True):
+        sizes[place] = size
+    return PartitionedSizes(sizes[0], tuple(sizes[1:]))
+
+
+def _without_idle(old: Sequence[SetSize], surplus: int) -> list[int]:
     sizes = []
-    for size in old:
-        part = rest * size // left if left else 0
+    for one in old:
+        idle = max(0, min(one.wanted - one.available, surplus))
+        sizes.append(one.wanted - idle)
+        surplus -= idle
+    return sizes
+
+
+def _divided(whole: int, shares: Sequence[int]) -> list[int]:
+    """In proportion to `shares`."""
+    left, sizes = sum(shares), []
+    for share in shares:
+        part = whole * share // left if left else 0
         sizes.append(part)
-        rest, left = rest - part, left - size
-    if sizes and rest:
-        sizes[-1] += rest
-    return PartitionedSizes(target, tuple(sizes))
+        whole, left = whole - part, left - share
+    if sizes and whole:
+        sizes[-1] += whole
+    return sizes
 
 
 def _old_sizes(replicas: int, wanted: int, new: SetSize, old: Sequence[SetSize], unavailable: int) -> list[int]:
-    sizes = [one.wanted for one in old]
+    # Pods that are not available are no loss.
+    sizes = _without_idle(old, sum(one.wanted for one in old) - wanted)
     surplus = sum(sizes) - wanted
     spare = new.available + sum(one.available for one in old) - (replicas - unavailable)
-    # Pods that are not available are no loss.
-    for place, one in enumerate(old):
-        idle = max(0, min(one.wanted - one.available, surplus))
-        sizes[place] -= idle
-        surplus -= idle
     for place, one in enumerate(old):
         gone = max(0, min(sizes[place], one.available, surplus, spare))
         sizes[place] -= gone

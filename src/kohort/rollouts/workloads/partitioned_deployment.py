@@ -158,7 +158,9 @@ def _text(value: PartitionStrategy | PartitionStatus) -> str:
 # The ReplicaSet of the new version
 
 
-def new_replica_set(deployment: Deployment, spec: JsonObject, known: Sequence[ReplicaSet]) -> JsonObject:
+def new_replica_set(
+    deployment: Deployment, strategy: PartitionStrategy, spec: JsonObject, known: Sequence[ReplicaSet]
+) -> JsonObject:
     """As the controller of Deployments would make it, without pods. `spec` is the whole spec of the Deployment."""
     metadata, template = deployment.metadata, copy.deepcopy(spec["template"])
     name = template_hash(template)
@@ -174,7 +176,11 @@ def new_replica_set(deployment: Deployment, spec: JsonObject, known: Sequence[Re
             "name": f"{metadata.name}-{name}",
             "namespace": metadata.namespace,
             "labels": labels,
-            "annotations": {REVISION: str(revision), _DESIRED: str(replicas), _MOST: str(replicas)},
+            "annotations": {
+                REVISION: str(revision),
+                _DESIRED: str(replicas),
+                _MOST: str(_most_pods(deployment, strategy)),
+            },
             # Without blockOwnerDeletion, which only those may set who may change finalizers of Deployments.
             "ownerReferences": [{**owner, "controller": True}],
         },
@@ -193,15 +199,23 @@ def is_scaled(deployment: Deployment, known: Sequence[ReplicaSet]) -> bool:
     return any(one.spec.replicas and one.metadata.annotations.get(_DESIRED, replicas) != replicas for one in known)
 
 
-def sized_for(replica_set: ReplicaSet) -> int | None:
-    """The replicas of its Deployment when it got its size."""
-    return parse_index(replica_set.metadata.annotations.get(_DESIRED))
+def most_before(deployment: Deployment, replica_set: ReplicaSet) -> int | None:
+    """How many pods the Deployment could have when this ReplicaSet got its size; None if it has its size already."""
+    annotations = replica_set.metadata.annotations
+    if annotations.get(_DESIRED) == str(deployment.spec.replicas or 0):
+        return None
+    return parse_index(annotations.get(_MOST)) or deployment.status.replicas
 
 
-def scale_patch(deployment: Deployment, size: int, noted: str | None) -> JsonObject:
+def scale_patch(deployment: Deployment, strategy: PartitionStrategy, size: int, noted: str | None) -> JsonObject:
     """`noted` is the size of the Deployment (`noted_size`), by which its own controller notices that it was scaled."""
-    replicas = str(deployment.spec.replicas or 0)
-    return {"metadata": {"annotations": {_DESIRED: noted, _MOST: replicas}}, "spec": {"replicas": size}}
+    most = str(_most_pods(deployment, strategy))
+    return {"metadata": {"annotations": {_DESIRED: noted, _MOST: most}}, "spec": {"replicas": size}}
+
+
+def _most_pods(deployment: Deployment, strategy: PartitionStrategy) -> int:
+    replicas = deployment.spec.replicas or 0
+    return replicas + limits(strategy, replicas)[0]
 
 
 def noted_size(deployment: Deployment, size: int, *, others_drain: bool) -> str | None:

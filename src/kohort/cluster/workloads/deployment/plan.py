@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kohort.objects import int_or_string
+from kohort.rules.proportional_scaling import ScaledSet, proportional_sizes
 
 
 class ReplicaSetFacts(msgspec.Struct, frozen=True):
@@ -127,7 +128,8 @@ def plan_scaling(
         return {}
     by_age = sorted(active, key=lambda one: (one.created, one.name), reverse=change > 0)
     by_size = sorted(by_age, key=lambda one: -one.replicas)
-    return _proportion(allowed, change, by_size, reported)
+    sizes = proportional_sizes(allowed, change, [ScaledSet(one.replicas, one.scaled_to or reported) for one in by_size])
+    return {one.name: size for one, size in zip(by_size, sizes, strict=True) if size != one.replicas}
 
 
 def _scale_single(
@@ -136,25 +138,3 @@ def _scale_single(
     newest = max(sets, key=lambda one: (one.created, one.name), default=None)
     target = active[0] if active else new or newest
     return {target.name: replicas} if target is not None and target.replicas != replicas else {}
-
-
-def _proportion(allowed: int, change: int, ordered: Sequence[ReplicaSetFacts], reported: int) -> Sizes:
-    sizes: Sizes = {}
-    given = 0
-    for one in ordered:
-        share = _share(allowed, change - given, one, reported)
-        sizes[one.name] = one.replicas + share
-        given += share
-    first = ordered[0]
-    sizes[first.name] = max(0, sizes[first.name] + change - given)
-    return {one.name: sizes[one.name] for one in ordered if sizes[one.name] != one.replicas}
-
-
-def _share(allowed: int, left: int, one: ReplicaSetFacts, reported: int) -> int:
-    """How many of the `left` replicas to add or remove this set gets; halves are rounded up."""
-    before = one.scaled_to or reported
-    if allowed == 0:
-        share = -one.replicas
-    else:
-        share = (2 * one.replicas * allowed + before) // (2 * before) - one.replicas if before else 0
-    return min(share, left) if left > 0 else max(share, left) if left < 0 else 0
