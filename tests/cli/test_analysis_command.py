@@ -76,6 +76,27 @@ async def test_a_failed_step_is_shown_explained_recorded_and_overridden(capsys: 
         assert story.run(1)["overriddenBy"].endswith("only the canary is cold")
 
 
+@pytest.mark.parametrize("jump", [(None, True), (2, False)])
+async def test_no_step_is_left_forward_before_its_verdict(
+    capsys: pytest.CaptureFixture[str], jump: tuple[int | None, bool]
+) -> None:
+    """Back, and by an override, it is."""
+    async with judged_cluster() as story:
+        user = Story(story.cluster, capsys)
+        await story.analysis(minSamples={"canary": 1000000, "stable": 1000000})
+        steps = [{"replicas": 1, "traffic": "20%"}, {"replicas": 2, "traffic": "50%"}, {"replicas": "100%"}]
+        await story.begin(plan=judged_rollout(steps=steps))
+        await story.change(V2)
+        await story.until(lambda: story.run(1).get("phase") == "Running", timeout=600)
+        _, code = await user.run(edit.approve, "llm", *jump)
+        assert code == REFUSED
+        assert "does not leave step 1 before its analysis has a verdict" in user.complaint
+        assert "kohort approve --override llm" in user.complaint
+        assert (await user.run(analysis.override, "llm", ""))[1] == 0
+        await story.until(lambda: story.step == 2, timeout=600)
+        assert (await user.run(edit.approve, "llm", 1))[1] == 0
+
+
 async def test_what_is_missing_cannot_be_overridden(capsys: pytest.CaptureFixture[str]) -> None:
     async with judged_cluster() as story:
         user = Story(story.cluster, capsys)

@@ -93,7 +93,7 @@ def test_the_message_of_a_sub_status(message: str, remark: str, expected: str) -
         (messages.step_waiting(1, 3, "0/1 ready"), "StepWaiting", "step(1/3): 0/1 ready"),
         (messages.traffic_shifted(1, "20%", "svc"), "TrafficShifted", "step(1): routed 20% to svc-canary"),
         (messages.canary_created("llm-x", "groups"), "CanaryCreated", "created llm-x, 0 groups"),
-        (messages.canary_scaled("llm-x", 1, 2, "groups"), "CanaryScaled", "llm-x: 1 to 2 groups"),
+        (messages.canary_scaled("llm-x", 1, 2, "group"), "CanaryScaled", "llm-x: 1 to 2 groups"),
         (
             messages.unsupported_workload("v1", "Pod"),
             "UnsupportedWorkload",

@@ -18,6 +18,7 @@ from kohort.inspection.history import NoSuchRevision, previous
 from kohort.inspection.release import (
     failed_analysis,
     is_at_pause,
+    is_being_judged,
     is_outdated,
     is_rolling,
     is_withdrawn,
@@ -88,6 +89,12 @@ def jump_refusal(subject: Subject, step: int) -> str:
     if is_outdated(subject):
         return approval_refusal(subject)
     current = rollout.status.current_step_index
+    if step > current and is_being_judged(rollout):
+        override = command(subject, Verb.OVERRIDE).text
+        return (
+            f"Rollout {rollout.metadata.name} does not leave step {current} before its analysis has a verdict; "
+            f"to go on without one: {override}"
+        )
     if step == current + 1 or (step > current and overridable_analysis(rollout) is not None):
         return approval_refusal(subject)
     return ""

@@ -46,7 +46,7 @@ class AnalysisRow(msgspec.Struct, frozen=True, rename="camel"):
     """The ReleaseAnalysis."""
     mode: str
     phase: str
-    """WarmingUp, Running, Passed, Failed or Held"""
+    """WarmingUp, Running, Passed, Failed, Held or Ended"""
     reason: str
     message: str
     seconds: float

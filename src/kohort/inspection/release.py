@@ -159,6 +159,13 @@ def stopping_analysis(rollout: Rollout) -> Condition | None:
     return found if found.reason in _STOPPING and waits else None
 
 
+def is_being_judged(rollout: Rollout) -> bool:
+    """The step waits for the verdict of its analysis: it has none yet, and is no DryRun."""
+    found = rollout.status.condition(rollout_labels.ANALYSIS_CONDITION)
+    waits = is_rolling(rollout) and rollout.status.current_step_state == rollout_labels.ANALYSIS
+    return found is not None and found.reason == AnalysisReason.RUNNING and waits
+
+
 def overridable_analysis(rollout: Rollout) -> Condition | None:
     """The condition Analysis, where the step can go on in spite of it: not if there is nothing that could judge it."""
     found = stopping_analysis(rollout)

@@ -510,8 +510,8 @@ def canary_created(name: str, unit: str) -> ReleaseEvent:
     return ReleaseEvent(EventReason.CANARY_CREATED, f"created {name}, 0 {unit}")
 
 
-def canary_scaled(name: str, before: int, after: int, unit: str) -> ReleaseEvent:
-    return ReleaseEvent(EventReason.CANARY_SCALED, f"{name}: {before} to {after} {unit}")
+def canary_scaled(name: str, before: int, after: int, noun: str) -> ReleaseEvent:
+    return ReleaseEvent(EventReason.CANARY_SCALED, f"{name}: {before} to {counted(after, noun)}")
 
 
 def canary_deleted(text: str) -> ReleaseEvent:

@@ -21,7 +21,7 @@ from kohort.rollouts.forecast_types import ForecastUnknown, ReleaseForecast
 from kohort.rollouts.messages import ReleaseEvent, ReleaseOutcome
 from kohort.rollouts.release_actions import Action
 from kohort.rollouts.rollout_types import BatchRelease, ReleaseProgress, Rollout, Step
-from kohort.rollouts.step_analysis import Judgement
+from kohort.rollouts.step_analysis import Judgement, condition_at_end
 from kohort.rollouts.workloads.model import ReleasedWorkload
 from kohort.rules import rollout_labels
 from kohort.rules.rollout_labels import ProgressingReason
@@ -111,8 +111,18 @@ def without(conditions: Iterable[Condition], type: str) -> tuple[Condition, ...]
     return tuple(one for one in conditions if one.type != type)
 
 
+def _without_open_analysis(state: State, now: datetime) -> State:
+    found = state.condition(rollout_labels.ANALYSIS_CONDITION)
+    at_end = condition_at_end(found) if found is not None else None
+    if at_end is None or at_end == found:
+        return state
+    return with_condition(state, at_end.type, at_end.status, at_end.reason, at_end.message, now)
+
+
 def with_reason(state: State, reason: ProgressingReason, message: str, now: datetime, *, status: str = "True") -> State:
     """The reason of Progressing changes; the message of the Rollout says the same, and what was waited for is over."""
+    if reason in _NOT_UNDER_WAY:
+        state = _without_open_analysis(state, now)
     changed = with_condition(state, rollout_labels.PROGRESSING, status, reason, message, now)
     return without_wait(msgspec.structs.replace(changed, message=message))
 

@@ -25,6 +25,7 @@ from enum import StrEnum
 import msgspec
 
 from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import Condition
 from kohort.objects.recorded_json import read_recorded
 from kohort.rollouts.analysis.analysis_rules import Mode
 from kohort.rollouts.analysis.analysis_types import AnalysisRun
@@ -71,6 +72,8 @@ class AnalysisReason(StrEnum):
     PASSED = "Passed"
     FAILED = "Failed"
     HELD = "Held"
+    ENDED = "Ended"
+    """The release ended, or another one began, before there was a verdict."""
     NOT_JUDGED = "NotJudged"
     """The step is before the first one that is judged."""
 
@@ -180,3 +183,11 @@ def condition(judgement: Judgement, step: int) -> tuple[str, AnalysisReason, str
     if judgement.mode is Mode.DRY_RUN:
         return status, reason, f"{text} (DryRun: only reported)"
     return status, reason, text
+
+
+def condition_at_end(found: Condition) -> Condition:
+    """The condition Analysis of a release that is over: nothing is judged or held any more."""
+    if found.reason not in (AnalysisReason.RUNNING, AnalysisReason.HELD):
+        return found
+    text = f"ended without a verdict: {found.message}"
+    return msgspec.structs.replace(found, status="Unknown", reason=AnalysisReason.ENDED.value, message=text)

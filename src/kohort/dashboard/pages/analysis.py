@@ -17,6 +17,7 @@ _PHASES: Final[Mapping[str, tuple[str, str]]] = {
     "Passed": ("passed", OK),
     "Failed": ("failed", BAD),
     "Held": ("held", BAD),
+    "Ended": ("ended without a verdict", QUIET),
 }
 WIDTH, HEIGHT, LEFT, BOTTOM = 340.0, 150.0, 46.0, 18.0
 """Of a drawing, and the room for the names of its axes."""

@@ -1,13 +1,14 @@
 """The words of analyses: what a metric, a run and a held release say."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from kohort.objects.counted_nouns import counted, counted_of
 from kohort.rollouts.analysis.analysis_rules import JudgedMetric
 from kohort.rollouts.analysis.distributions import Distribution
 from kohort.rollouts.analysis.metric_judgement import Check, CheckResult, Limit, MetricVerdict, boundaries_around
 from kohort.rollouts.analysis.metric_units import Unit, exact, measured, percent
-from kohort.rollouts.analysis.run_types import MetricState
+from kohort.rollouts.analysis.run_types import MetricState, RunReason
 from kohort.rollouts.analysis.series_selectors import HistogramSeries
 
 
@@ -103,6 +104,24 @@ def _finding(verdict: MetricVerdict, worst: CheckResult) -> str:
 
 def passed(states: Iterable[MetricState]) -> str:
     return "passed: " + "; ".join(state.message for state in states)
+
+
+_ENDINGS: Final = {
+    RunReason.STEP_ENDED: "the release left the step",
+    RunReason.OVERRIDDEN: "a user let the release go on",
+    RunReason.RETRIED: "the step was begun again",
+    RunReason.SUPERSEDED: "another version is released",
+    RunReason.ROLLED_BACK: "the release was rolled back",
+    RunReason.ROLLOUT_DISABLED: "the Rollout was disabled",
+    RunReason.ROLLOUT_DELETED: "the Rollout was deleted",
+    RunReason.WORKLOAD_DELETED: "the workload was deleted",
+    RunReason.ANALYSIS_REMOVED: "the Rollout names no analysis any more",
+}
+
+
+def run_ended(reason: RunReason, before: str) -> str:
+    """`before` is what was known until then."""
+    return f"ended without a verdict, {_ENDINGS[reason]}" + (f"; before: {before}" if before else "")
 
 
 def deadline_passed(deadline: float, reason: str, text: str) -> str:

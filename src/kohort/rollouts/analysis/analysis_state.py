@@ -15,6 +15,7 @@ the state, which is the status of an AnalysisRun. An operator that starts anew g
 | Passed | every metric passed; a critical metric may still fail while the step pauses |
 | Failed | a metric failed, or the deadline passed and the policy says Fail. Final |
 | Held | the deadline passed without result, or the source does not answer. Judging goes on |
+| Ended | the release has left the step without a verdict (`analysis_control/run_endings`) |
 
 Time is counted by the readings, each for at most three intervals: neither a clock that jumps nor an operator that was
 away lets a deadline pass.

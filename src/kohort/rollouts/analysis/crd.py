@@ -284,7 +284,7 @@ MEANINGS: Final = {
     "spec.step": "The step, counted from 1.",
     "spec.attempt": "Counts the releases of the Rollout, and steps that were begun again: each has runs of its own.",
     "spec.analysis": "The ReleaseAnalysis that judges it.",
-    "status.phase": "WarmingUp, Running, Passed, Failed or Held.",
+    "status.phase": "WarmingUp, Running, Passed, Failed, Held, or Ended without a verdict.",
     "status.reason": "Why.",
     "status.message": "What is known.",
     "status.metrics": "Counts, limits, estimates, bounds and verdict of each metric, and its windows.",
@@ -294,6 +294,6 @@ MEANINGS: Final = {
     "status.lastError": "Why not.",
     "status.mode": "Mode of the ReleaseAnalysis.",
     "status.overriddenBy": "Who let the step go on in spite of it.",
-    "status.finishedAt": "When a verdict was reached.",
+    "status.finishedAt": "When a verdict was reached, or the run ended without one.",
     "status.observedGeneration": "Generation of the ReleaseAnalysis.",
 }

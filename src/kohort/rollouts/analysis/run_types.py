@@ -16,6 +16,8 @@ class RunPhase(StrEnum):
     PASSED = "Passed"
     FAILED = "Failed"
     HELD = "Held"
+    ENDED = "Ended"
+    """Without a verdict."""
 
 
 class RunReason(StrEnum):
@@ -27,6 +29,15 @@ class RunReason(StrEnum):
     SOURCE_ERROR = "SourceError"
     CRITICAL = "Critical"
     """A critical metric failed."""
+    STEP_ENDED = "StepEnded"
+    OVERRIDDEN = "Overridden"
+    RETRIED = "Retried"
+    SUPERSEDED = "Superseded"
+    ROLLED_BACK = "RolledBack"
+    ROLLOUT_DISABLED = "RolloutDisabled"
+    ROLLOUT_DELETED = "RolloutDeleted"
+    WORKLOAD_DELETED = "WorkloadDeleted"
+    ANALYSIS_REMOVED = "AnalysisRemoved"
 
 
 class Window(View, frozen=True):

@@ -12,7 +12,7 @@ import msgspec
 
 from kohort.kube import clock
 from kohort.kube.controller import UNTHROTTLED, Requeue
-from kohort.kube.errors import AlreadyExists, NotFound
+from kohort.kube.errors import AlreadyExists, Conflict, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import ANALYSIS_RUNS, Key
 from kohort.objects.json_types import JsonObject
@@ -31,6 +31,7 @@ from kohort.rollouts.analysis_control.judgements import (
     rollouts_of_run,
     run_key,
 )
+from kohort.rollouts.analysis_control.run_endings import ended, reopened, run_ending
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.rollout_types import Rollout, Step
 from kohort.rollouts.step_analysis import override_of
@@ -39,6 +40,7 @@ from kohort.rules.go_duration import parse_duration
 
 KEPT_RUNS: Final = 10
 _AT_ONCE: Final = 0.01
+_RETRY_SECONDS: Final = 1.0
 
 
 class _Watch:
@@ -69,15 +71,33 @@ class RunController:
     async def reconcile(self, key: Key) -> Requeue | None:
         """`key` is that of a Rollout."""
         rollout = self.cache.rollouts.get(key)
+        conflict = await self._end_runs(key, rollout)
         found = plan_of(rollout, self.cache) if rollout is not None else None
         if rollout is None or found is None or not is_judged(rollout, found[1]):
             self._watches.pop(key, None)
-            return None
+            return Requeue(after=_RETRY_SECONDS) if conflict else None
         analysis, plan = found
         run = await self._run(rollout, analysis)
         if run is None:
             return None
         return await self._look(key, rollout, analysis, plan, run)
+
+    async def _end_runs(self, key: Key, rollout: Rollout | None) -> bool:
+        """Of steps that are over. True if one has changed since it was read."""
+        conflict = False
+        for run in self.cache.runs.list(key.namespace):
+            reason = run_ending(run, rollout) if run.spec.rollout == key.name else None
+            if reason is None:
+                continue
+            after = ended(run.status, reason, clock.timestamp())
+            body = {"phase": after.phase, "reason": after.reason, "message": after.message}
+            try:
+                await self.client.patch_status(
+                    ANALYSIS_RUNS, run, {**body, "finishedAt": after.finished_at}, locked=True
+                )
+            except Conflict:
+                conflict = True
+        return conflict
 
     async def _run(self, rollout: Rollout, analysis: ReleaseAnalysis) -> AnalysisRun | None:
         """The run of the current step; None when it was made just now, which brings the next pass."""
@@ -131,7 +151,7 @@ class RunController:
     ) -> Requeue | None:
         watch = self._watches.get(key)
         if watch is None or watch.uid != run.metadata.uid:
-            watch = self._watches[key] = _Watch(run.metadata.uid, run.status)
+            watch = self._watches[key] = _Watch(run.metadata.uid, reopened(run.status))
         override = override_of(rollout)
         if override is not None and not watch.status.overridden_by:
             watch.status = msgspec.structs.replace(watch.status, overridden_by=override.text)
@@ -184,7 +204,8 @@ class RunController:
 
     async def _write(self, run: AnalysisRun, status: RunStatus) -> None:
         """The whole status: what a merge would leave behind is written as it is."""
-        await self.client.patch_status(ANALYSIS_RUNS, run, msgspec.to_builtins(status))
+        body: JsonObject = {**msgspec.to_builtins(status), "finishedAt": status.finished_at or None}
+        await self.client.patch_status(ANALYSIS_RUNS, run, body)
 
 
 def is_judged(rollout: Rollout, plan: AnalysisPlan) -> bool:

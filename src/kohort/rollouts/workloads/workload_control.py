@@ -16,6 +16,7 @@ from kohort.kube.errors import NotFound
 from kohort.kube.merge_patch import locked
 from kohort.kube.resources import PODS, Key, Resource
 from kohort.objects.core import Pod
+from kohort.objects.counted_nouns import counted
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rollouts import messages
@@ -45,6 +46,12 @@ class WorkloadControl(ABC, Generic[T]):
     resource: ClassVar[Resource]
     type_label: ClassVar[str]
     unit: ClassVar[str]
+
+    @property
+    def noun(self) -> str:
+        """One of what `unit` counts."""
+        return self.unit.removesuffix("s")
+
     """What replicas are called in messages."""
 
     def __init__(self, client: Client, cache: RolloutCache, withdrawal: PodWithdrawal | None = None) -> None:
@@ -167,9 +174,9 @@ class WorkloadControl(ABC, Generic[T]):
         if size == desired or (size > desired and not may_shrink(release)):
             return DONE
         await self.client.patch(self.resource, metadata.name, metadata.namespace, {"spec": {"replicas": desired}})
-        event = messages.canary_scaled(metadata.name, size, desired, self.unit)
+        event = messages.canary_scaled(metadata.name, size, desired, self.noun)
         verb = "grows" if desired > size else "shrinks"
-        return Waiting(f"{metadata.name} {verb} to {desired} {self.unit}", events=(event,))
+        return Waiting(f"{metadata.name} {verb} to {counted(desired, self.noun)}", events=(event,))
 
     async def label_pod(self, pod: Pod, name: str, batch: int) -> None:
         wanted = {rollout_labels.ROLLOUT_ID: name, rollout_labels.BATCH_ID: str(batch)}
