@@ -10,9 +10,9 @@ from tests.rollouts.analysis.served_metrics import judged_cluster, judged_rollou
 from tests.rollouts.releases import NAMESPACE, V2
 
 from kohort.cli.actions import analysis, edit, list_workloads, show
-from kohort.cli.connection import NOT_YET, REFUSED
+from kohort.cli.connection import NOT_YET, PAUSED, REFUSED
 from kohort.cli.main import main
-from kohort.kube.resources import ROLLOUT_HISTORIES
+from kohort.kube.resources import ROLLOUT_HISTORIES, ROLLOUTS
 from kohort.objects.json_types import JsonObject
 
 
@@ -95,6 +95,26 @@ async def test_no_step_is_left_forward_before_its_verdict(
         assert (await user.run(analysis.override, "llm", ""))[1] == 0
         await story.until(lambda: story.step == 2, timeout=600)
         assert (await user.run(edit.approve, "llm", 1))[1] == 0
+
+
+async def test_a_step_that_is_overridden_does_not_wait_for_approval(capsys: pytest.CaptureFixture[str]) -> None:
+    """`status -w` would stop there, although the release goes on."""
+    async with judged_cluster() as story:
+        user = Story(story.cluster, capsys)
+        story.servers.slower[V2] = 4.0
+        await story.analysis(mode="Gate")
+        steps = [{"replicas": 1, "traffic": "20%", "pause": {}}, {"replicas": 2, "traffic": "50%", "pause": {}}]
+        await story.begin(plan=judged_rollout(steps=steps))
+        await story.change(V2)
+        await story.until(lambda: "is held by its analysis" in story.message, timeout=1800)
+        held = story.cluster.faults("operator").hold(ROLLOUTS)
+        assert (await user.run(analysis.override, "llm", ""))[1] == 0
+        await story.status(currentStepState="StepPaused")
+        text, code = await user.run(show.status, "llm", "json", False, 1.0)
+        assert code != PAUSED
+        assert not json.loads(text)["release"]["waitsForApproval"]
+        story.cluster.faults("operator").release(held)
+        await story.until(lambda: story.step == 2, timeout=600)
 
 
 async def test_what_is_missing_cannot_be_overridden(capsys: pytest.CaptureFixture[str]) -> None:

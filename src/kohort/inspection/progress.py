@@ -102,18 +102,20 @@ WIDTH = 24
 
 
 def line(found: WorkloadProgress) -> str:
-    """One line with a bar.
+    """One line with a bar. A status that is behind its groups does not count fewer than are seen.
 
     >>> from msgspec.structs import replace
-    >>> half = Progress("llm", "default", "Updating", 4, 4, 4, 2, 2, 2, 0, 0, False, 3, False, "")
+    >>> half = WorkloadProgress("llm", "default", "Updating", 4, 4, 4, 2, 2, 2, 0, 0, False, 3, False, "")
     >>> line(half)
     'default/llm  [############............]  2/4 groups at revision 3 and ready, 4 ready in all  Updating'
+    >>> line(replace(half, ready=1))
+    'default/llm  [############............]  2/4 groups at revision 3 and ready, 2 ready in all  Updating'
     """
     share = found.rolled / found.wanted if found.wanted else 1.0
     full = round(share * WIDTH)
     bar = "#" * full + "." * (WIDTH - full)
     target = f"at revision {found.revision} and ready" if found.revision else "ready"
-    words = f"{found.rolled}/{found.wanted} {found.unit} {target}, {found.ready} ready in all"
+    words = f"{found.rolled}/{found.wanted} {found.unit} {target}, {max(found.ready, found.rolled)} ready in all"
     if found.surge:
         words += f", {found.surge} surge"
     if found.held:

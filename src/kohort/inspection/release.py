@@ -21,7 +21,7 @@ from kohort.kube.clock import parse_time
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition
 from kohort.rollouts.rollout_types import Rollout, Step
-from kohort.rollouts.step_analysis import AnalysisReason
+from kohort.rollouts.step_analysis import AnalysisReason, override_of
 from kohort.rollouts.traffic.model import Match
 from kohort.rules import nginx_annotations, rollout_labels
 
@@ -116,9 +116,9 @@ def is_rolling(rollout: Rollout) -> bool:
 
 
 def is_at_pause(subject: Subject) -> bool:
-    """A step waits, for an approval or for its time to pass."""
+    """A step waits, for an approval or for its time to pass. One that is overridden counts as approved."""
     rollout = subject.rollout
-    if rollout is None or not is_rolling(rollout) or is_outdated(subject):
+    if rollout is None or not is_rolling(rollout) or is_outdated(subject) or override_of(rollout) is not None:
         return False
     return rollout.status.current_step_state == rollout_labels.PAUSED
 

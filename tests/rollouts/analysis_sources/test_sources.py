@@ -117,7 +117,9 @@ async def test_the_gateway_is_found_by_its_config_map_and_read_per_pod() -> None
         reader = SourceReader(cluster.client, Answers(gateway=text))
         source = plan({"gateway": {}}, metrics)
         pods = [pod("new", "10.0.0.1")]
-        with pytest.raises(SourceError, match="there is no embedded gateway"):
+        with pytest.raises(
+            SourceError, match=r"the embedded gateway serves nothing, .*: create the Gateway or the Ingress"
+        ):
             await reader.read(source, "default", pods, [])
         await cluster.client.create(NAMESPACES, {"metadata": {"name": "kohort-system"}})
         data = {"metricsAddress": "http://127.0.0.1:1/gateway"}

@@ -17,7 +17,8 @@ def warming_up(left: float) -> str:
 
 
 def source_error(errors: int, allowed: int, error: str) -> str:
-    return f"the source could not be read ({counted(errors, 'time')} of {allowed} allowed): {error}"
+    """`allowed` is the number from which the step is held, or let on."""
+    return f"the source could not be read {counted(errors, 'time')} in a row (limit {allowed}): {error}"
 
 
 def not_compared(name: str) -> str:

@@ -130,8 +130,8 @@ class SourceReader:
         address = config.data.get(ADDRESS_KEY, "") if config is not None else ""
         if not address:
             raise SourceError(
-                f"there is no embedded gateway: ConfigMap {NAMESPACE}/{CONFIG_MAP} has no "
-                f"{ADDRESS_KEY}; use source.scrape or source.prometheus on this cluster"
+                f"the embedded gateway serves nothing, ConfigMap {NAMESPACE}/{CONFIG_MAP} has no {ADDRESS_KEY}: create "
+                "the Gateway or the Ingress; on a cluster without it use source.scrape or source.prometheus"
             )
         try:
             text = await self.fetch(FetchRequest(address, trusted=True))
