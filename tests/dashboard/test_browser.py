@@ -24,6 +24,7 @@ from kohort.kube.resources import (
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    ROLLOUTS,
 )
 from kohort.kube.transport import Connection
 from kohort.rules import group_labels
@@ -94,7 +95,8 @@ HEIGHTS = {"release": 930}
 
 
 async def fill(of: Scene) -> None:
-    """Sets that are fine, that fail in several ways, and one that is being released."""
+    """Sets that are fine, that fail in several ways, one whose release waits for approval, and a Deployment whose
+    release goes on after a pause."""
     await of.namespace("inference", "training")
     await of.create(
         model_set("llama-70b", "inference", replicas=4, size=4),
@@ -120,6 +122,9 @@ async def fill(of: Scene) -> None:
     await of.until_step("mixtral", "inference", 1, "StepPaused")
     await of.released_workload(DEPLOYMENTS, "gateway", "inference", image="registry.example.com/gateway:2.0.1")
     await of.release_image(DEPLOYMENTS, "gateway", "registry.example.com/gateway:2.1.0", "inference")
+    approved = {"status": {"canaryStatus": {"currentStepState": "StepReady"}}}
+    await of.client.patch(ROLLOUTS, "gateway", "inference", approved, subresource="status")
+    await of.until_step("gateway", "inference", 2, "StepPaused")
     await resize(of)
     for name in ("every-pod", "all-of-reranker"):
         labels = {group_labels.NAME: "reranker"}
