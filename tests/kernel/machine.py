@@ -12,12 +12,14 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.go_programs import only_builder
 from tools.kubernetes.build import cache_folder
 
 from kohort.node.cgroups import find_parent
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "linux.uml"
+REGISTERS = Path(__file__).with_name("wide_registers.c")
 START = """#!/bin/sh
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
@@ -44,7 +46,24 @@ def missing(*, native: bool = True) -> str:
         return "the kernel tier needs root"
     if (not native or find_parent() is None) and shutil.which(PROGRAM) is None:
         return "the kernel tier needs a writable cgroup v2 or user-mode-linux: apt-get install user-mode-linux"
+    if (not native or find_parent() is None) and _has_tiles() and shutil.which("cc") is None:
+        return "user-mode-linux needs a C compiler on a processor with AMX: apt-get install gcc"
     return ""
+
+
+def _has_tiles() -> bool:
+    return "amx_tile" in Path("/proc/cpuinfo").read_text()
+
+
+def _environment() -> dict[str, str]:
+    """That of user-mode-linux. Where the processor has registers that it does not know, a library sets them."""
+    if not _has_tiles():
+        return {**os.environ}
+    library = cache_folder().parent / "user-mode-linux" / "wide_registers.so"
+    with only_builder(library.parent):
+        if not library.is_file() or library.stat().st_mtime < REGISTERS.stat().st_mtime:
+            subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(REGISTERS)], check=True)
+    return {**os.environ, "LD_PRELOAD": str(library)}
 
 
 def results_of(cases: Path, seconds: float, memory: str = "1G") -> dict[str, str]:
@@ -84,7 +103,12 @@ def in_user_mode_linux(words: Sequence[str], seconds: float, memory: str = "1G")
     script.chmod(0o755)
     kernel = [PROGRAM, f"mem={memory}", "rootfstype=hostfs", "rw", f"init={script}", "con=null", "con0=fd:0,fd:1"]
     machine = subprocess.Popen(
-        kernel, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        kernel,
+        env=_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
     )
     timer = threading.Timer(seconds, _kill, (machine.pid,))
     timer.start()
