@@ -106,6 +106,7 @@ async def test_the_tenth_similar_event_is_merged_with_those_that_follow(bench: B
     assert [(event["message"], event["count"]) for event in merged] == [
         ("(combined from similar events): probe failed with 14", 6)
     ]
+    assert [(event["source"]["component"], event["reportingComponent"]) for event in merged] == [("kohort-groups", "")]
 
 
 async def test_a_flood_is_cut_off_after_twenty_five_and_trickles_on(bench: Bench) -> None:

@@ -258,7 +258,8 @@ class EventRecorder:
         if len(known.messages) < _SIMILAR - 1 or note.message in known.messages:
             known.messages.add(note.message)
             return note
-        return msgspec.structs.replace(note, message=f"(combined from similar events): {note.message}", combined=True)
+        message = f"(combined from similar events): {note.message}"
+        return msgspec.structs.replace(note, message=message, action="", related=None, combined=True)
 
     async def _store(self, note: _PendingEvent) -> None:
         identity = note.similar if note.combined else note.same
@@ -297,8 +298,8 @@ class EventRecorder:
             "reason": note.reason,
             "message": note.message,
             "source": source,
-            "reportingComponent": self._component,
-            "reportingInstance": self._host,
+            "reportingComponent": "" if note.combined else self._component,
+            "reportingInstance": "" if note.combined else self._host,
             "firstTimestamp": note.when,
             "lastTimestamp": note.when,
             "count": 1,
