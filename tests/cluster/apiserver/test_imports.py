@@ -32,6 +32,7 @@ LATE: Final = {
     "crd.validation_rules": "the first validation rule of a definition",
     "http.aiohttp_fallback": "the first request that needs aiohttp, which is a fifth of a start",
     "kinds.admission_expressions": "the first webhook with match conditions",
+    "kinds.device_expressions": "the first class or claim of devices that selects them",
     "outgoing.remote_servers": "the first aggregated API server",
     "patch.jsonpatch": "the first patch of its type",
     "patch.merge": "the first patch of its type",

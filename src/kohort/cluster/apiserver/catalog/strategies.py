@@ -107,10 +107,10 @@ _BY_GROUP: Final[Mapping[str, Mapping[str, Callable[[], Strategy]]]] = {
     "node.k8s.io": {"RuntimeClass": runtimeclasses.RuntimeClassStrategy},
     "discovery.k8s.io": {"EndpointSlice": endpoints.EndpointSliceStrategy},
     "resource.k8s.io": {
-        "DeviceClass": resourceclaims.DeviceStrategy,
+        "DeviceClass": resourceclaims.DeviceClassStrategy,
         "ResourceClaim": resourceclaims.DeviceClaimStrategy,
         "ResourceClaimTemplate": resourceclaims.DeviceClaimTemplateStrategy,
-        "ResourceSlice": resourceclaims.DeviceStrategy,
+        "ResourceSlice": resourceclaims.DeviceSliceStrategy,
     },
     "flowcontrol.apiserver.k8s.io": {
         "FlowSchema": flowcontrol.FlowSchemaStrategy,

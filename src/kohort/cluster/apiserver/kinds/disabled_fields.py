@@ -1,8 +1,8 @@
 """Fields of features that Kubernetes 1.36 has turned off.
 
 The schema knows them, so they are no unknown fields; but what a client puts there is dropped without a word, unless the
-stored object holds it already. A path names the fields to go through; `[]` stands for every entry of a list. When the
-last step leaves an empty object behind that stands in `_EMPTIED`, that goes as well.
+stored object holds it already. A path names the fields to go through; `[]` stands for every entry of a list, `*` for
+every value of a map. When the last step leaves an empty object behind that stands in `_EMPTIED`, that goes as well.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -48,6 +48,10 @@ _PATHS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("batch", "Job"): _below(_TEMPLATE),
     ("coordination.k8s.io", "Lease"): ("spec.strategy", "spec.preferredHolder"),
     ("discovery.k8s.io", "EndpointSlice"): ("endpoints.[].deprecatedTopology",),
+    ("resource.k8s.io", "ResourceSlice"): (
+        *(f"spec.devices.[].attributes.*.{field}" for field in ("bools", "ints", "strings", "versions")),
+        "spec.devices.[].nodeAllocatableResourceMappings",
+    ),
     ("storage.k8s.io", "CSIDriver"): ("spec.preventPodSchedulingIfMissing",),
 }
 _STEPS: Final = {kind: tuple(tuple(path.split(".")) for path in paths) for kind, paths in _PATHS.items()}
@@ -76,6 +80,8 @@ def _occurs(value: Json, tree: Tree) -> bool:
         return below is not None and any(_occurs(entry, below) for entry in value)
     if value.__class__ is not dict:
         return False
+    if "*" in tree:
+        return any(_occurs(entry, tree["*"]) for entry in value.values())
     for step, below in tree.items():  # noqa: SIM110 (a generator would cost more than the walk)
         if step in value and (not below or _occurs(value[step], below)):
             return True
@@ -107,8 +113,8 @@ def _below_value(
 ) -> Iterator[tuple[JsonObject, JsonObject | None]]:
     if position == len(steps):
         yield around, None
-    elif steps[position] == "[]":
-        for entry in value or ():
+    elif steps[position] in ("[]", "*"):
+        for entry in (value.values() if isinstance(value, dict) else value) or ():
             if isinstance(entry, dict) and steps[position + 1] in entry:
                 yield from _below_value(entry[steps[position + 1]], steps, position + 2, entry)
     elif isinstance(value, dict) and steps[position] in value:

@@ -159,11 +159,16 @@ _MAPS: Final = _AMOUNTS | {
 def _same_entry(key: str, new: Json, old: Json) -> bool:
     if key not in _MAPS and (new is None or old is None) and (new == {} or old == {}):
         return False
-    if key in _AMOUNTS and isinstance(new, dict) and isinstance(old, dict):
+    if key in _AMOUNTS and _all_texts(new) and _all_texts(old):
         return same_amounts(new, old)
     if key == "sizeLimit" and new and old:
         return quantity(new) == quantity(old)
     return same(new, old)
+
+
+def _all_texts(found: Json) -> bool:
+    """The capacity of a device is a structure for each name, and requests of other kinds are lists."""
+    return isinstance(found, dict) and not any(isinstance(value, dict) for value in found.values())
 
 
 def same_amounts(new: JsonObject | None, old: JsonObject | None) -> bool:

@@ -59,6 +59,15 @@ def template_errors(meta: JsonObject, path: str) -> list[FieldError]:
     return errors + annotation_errors(meta.get("annotations"), f"{path}.annotations")
 
 
+def labels_and_annotations_only(metadata: JsonObject, path: str) -> list[FieldError]:
+    """Metadata of a template whose objects get all else from the server."""
+    errors = template_errors(metadata, path)
+    for field, value in metadata.items():
+        if field not in ("labels", "annotations") and (value or isinstance(value, list)):
+            errors.append(forbidden(f"{path}.{'uID' if field == 'uid' else field}", "cannot be set"))
+    return errors
+
+
 _FROZEN = (
     "name",
     "namespace",

@@ -19,7 +19,7 @@ from kohort.cluster.apiserver.schema.field_checks import (
     problems_of,
     quantity,
 )
-from kohort.cluster.apiserver.schema.metadata_rules import template_errors
+from kohort.cluster.apiserver.schema.metadata_rules import labels_and_annotations_only
 from kohort.objects.field_errors import duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain
@@ -253,11 +253,7 @@ def _check_ephemeral(errors: Errors, path: str, source: JsonObject, volume_name:
     if template is None:
         errors.append(required(here))
     else:
-        meta = template.get("metadata") or {}
-        errors += template_errors(meta, f"{here}.metadata")
-        for field in meta:
-            if field not in ("labels", "annotations") and meta[field]:
-                errors.append(forbidden(f"{here}.metadata.{field}", "cannot be set"))
+        errors += labels_and_annotations_only(template.get("metadata") or {}, f"{here}.metadata")
         check_claim_spec(errors, f"{here}.spec", template.get("spec") or {})
     pod_name = rules.metadata.get("name")
     if pod_name and volume_name:
