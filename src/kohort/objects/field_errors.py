@@ -49,6 +49,11 @@ def invalid(field: str, value: Json, detail: str) -> FieldError:
     return FieldError(INVALID, field, _with(f"Invalid value: {shown(value)}", detail))
 
 
+def invalid_without_value(field: str, detail: str) -> FieldError:
+    """Of a value that says nothing by itself."""
+    return FieldError(INVALID, field, _with("Invalid value", detail))
+
+
 def type_invalid(field: str, value: Json, detail: str) -> FieldError:
     return FieldError(TYPE_INVALID, field, _with(f"Invalid value: {shown(value)}", detail))
 

@@ -196,3 +196,59 @@ async def test_a_refused_patch_is_shown_with_what_it_would_have_made(api: Api) -
         f'"uid":"{uid}","resourceVersion":"{revision}","creationTimestamp":"{created}",'
         '"labels":{"l":"1"},"annotations":{"a":"1"},"managedFields":[{"manager":"tests","operation":"Update",'
     )
+
+
+async def test_a_patch_that_cannot_be_read_of_an_object_that_does_not_exist(api: Api) -> None:
+    strategic = "application/strategic-merge-patch+json"
+    for media, body in (
+        ("application/json-patch+json", b"{}"),
+        ("application/merge-patch+json", b"["),
+        (strategic, b"["),
+    ):
+        refused = await api.patch(f"{MAPS}/none", body, media)
+        assert (refused.code, refused.message) == (404, 'configmaps "none" not found'), media
+    await api.config_map("a")
+    assert (await api.patch(f"{MAPS}/a", b"[", strategic)).code == 400
+
+
+async def test_labels_in_messages_are_sorted(api: Api) -> None:
+    body = deployment()
+    body["spec"]["template"]["metadata"]["labels"] = {"z": "1", "b": "2"}
+    refused = await api.post(DEPLOYMENTS, body)
+    assert refused.message.endswith('Invalid value: {"b":"2","z":"1"}: `selector` does not match template `labels`')
+
+
+async def test_rules_of_a_failure_policy_without_a_condition(api: Api) -> None:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]}
+    job = {"podFailurePolicy": {"rules": [{"action": "Count"}]}, "template": {"spec": pod}}
+    refused = await api.post("/apis/batch/v1/namespaces/default/jobs", {"metadata": {"name": "j"}, "spec": job})
+    said = "Invalid value: specifying one of OnExitCodes and OnPodConditions is required"
+    assert [cause["message"] for cause in refused.json["details"]["causes"]] == [said]
+
+
+async def test_addresses_of_webhooks(api: Api) -> None:
+    hook = {"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"], "rules": []}
+    for url, reason, said in (
+        ("::1", "FieldValueRequired", 'url must be a valid URL: parse "::1": missing protocol scheme'),
+        ("https://u:p@x/y", "FieldValueInvalid", 'Invalid value: "u:p": user information is not permitted in the URL'),
+    ):
+        body = {"metadata": {"name": "w"}, "webhooks": [{**hook, "clientConfig": {"url": url}}]}
+        path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+        (cause,) = (await api.post(path, body)).json["details"]["causes"]
+        assert (cause["reason"], said in cause["message"]) == (reason, True), url
+
+
+async def test_how_often_wrong_metadata_is_reported(api: Api) -> None:
+    devices = {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}
+    claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    assert (await api.post(claims, {"metadata": {"name": "c"}, "spec": {"devices": devices}})).code == 201
+    flows = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
+    flow = {"metadata": {"name": "f"}, "spec": {"priorityLevelConfiguration": {"name": "exempt"}}}
+    assert (await api.post(flows, flow)).code == 201
+    for path, metadata, fields in (
+        (f"{claims}/c", {"finalizers": ["cpu"]}, ["metadata.finalizers[0]"] * 2),
+        (f"{flows}/f", {"deletionGracePeriodSeconds": -1}, ["metadata.deletionGracePeriodSeconds"]),
+        (f"{flows}/f", {"generateName": "Cluster"}, ["metadata.generateName"]),
+    ):
+        refused = await api.patch(path, {"metadata": metadata})
+        assert [cause["field"] for cause in refused.json["details"]["causes"]] == fields, path

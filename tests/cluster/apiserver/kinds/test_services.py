@@ -126,3 +126,11 @@ async def test_a_name_has_no_traffic_of_its_own(admitting: Api) -> None:
     await admitting.post(SERVICES, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})
     changed = await admitting.patch(f"{SERVICES}/s", {"spec": {"type": "ExternalName", "externalName": "a.b"}})
     assert "internalTrafficPolicy" not in changed.json["spec"]
+
+
+async def test_an_external_name_has_no_policy_for_traffic_inside(admitting: Api) -> None:
+    spec = {"type": "ExternalName", "externalName": "a.b", "internalTrafficPolicy": "Local"}
+    made = await admitting.post(SERVICES, {"metadata": {"name": "x"}, "spec": spec})
+    assert (made.code, "internalTrafficPolicy" in made.json["spec"]) == (201, False)
+    wrong = await admitting.post(SERVICES, {"metadata": {"name": "y"}, "spec": {**spec, "internalTrafficPolicy": "No"}})
+    assert wrong.code == 422

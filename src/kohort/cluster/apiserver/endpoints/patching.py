@@ -62,10 +62,17 @@ async def patch(writer: Writer, call: ResourceRequest) -> Response:
 def patcher(
     writer: Writer, call: ResourceRequest, options: WriteOptions, media_type: str
 ) -> Callable[[JsonObject | None], JsonObject]:
-    change = parse(call, media_type, options.field_validation or "Warn")
+    """A patch that cannot be read is refused only if there is something to patch."""
+    change: Change | errors.ApiError
+    try:
+        change = parse(call, media_type, options.field_validation or "Warn")
+    except errors.ApiError as refused:
+        change = refused
 
     def produce(live: JsonObject | None) -> JsonObject:
         assert live is not None
+        if isinstance(change, errors.ApiError):
+            raise change
         node = call.kind.schema()
         obj, only_status = fit(writer.parts, call, change, live, node, media_type, options.field_validation or "Warn")
         strategy = call.kind.strategy

@@ -5,7 +5,7 @@ from typing import Final
 from kohort.cluster.apiserver.kinds.metadata import reset_for_status
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.webhooks import check_conditions, check_operations, check_rule, expression_rules
-from kohort.cluster.apiserver.schema.field_checks import Errors, choice, named, repeats
+from kohort.cluster.apiserver.schema.field_checks import Errors, choice, conditions, named, repeats
 from kohort.objects.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_subdomain, path_segment
@@ -57,6 +57,16 @@ class AdmissionPolicyStrategy(Strategy):
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         return self.validate(context, obj)
+
+    def validate_status_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        errors: Errors = []
+        status = obj.get("status") or {}
+        warnings = (status.get("typeChecking") or {}).get("expressionWarnings") or ()
+        for index, warning in enumerate(warnings):
+            path = f"status.typeChecking.expressionWarnings[{index}]"
+            errors += [required(f"{path}.{field}") for field in ("warning", "fieldRef") if not warning.get(field)]
+        conditions(errors, "status.conditions", status.get("conditions"))
+        return errors
 
 
 class MutatingAdmissionPolicyStrategy(AdmissionPolicyStrategy):

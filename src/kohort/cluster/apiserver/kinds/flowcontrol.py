@@ -23,6 +23,9 @@ _HASH_BITS: Final = 60
 
 
 class _Flow(Strategy):
+    rechecks_metadata = 1
+    checks_metadata_change = False
+
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         obj["status"] = {}
 

@@ -5,7 +5,15 @@ from typing import Final
 from kohort.cluster.apiserver.kinds.pod.spec import check_template
 from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.cluster.apiserver.schema.field_checks import Errors, domain_prefixed_path, nonnegative, qualified, repeats
-from kohort.objects.field_errors import duplicate, invalid, not_supported, required, too_long, too_many
+from kohort.objects.field_errors import (
+    duplicate,
+    invalid,
+    invalid_without_value,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
 from kohort.objects.json_types import JsonObject
 
 INDEXED: Final = "Indexed"
@@ -120,9 +128,10 @@ def _check_failure_policy(errors: Errors, path: str, spec: JsonObject) -> None:
         _check_pod_conditions(errors, f"{here}.onPodConditions", conditions)
         if codes is not None and conditions:
             detail = "specifying both OnExitCodes and OnPodConditions is not supported"
-            errors.append(invalid(here, None, detail))
+            errors.append(invalid_without_value(here, detail))
         if codes is None and not conditions:
-            errors.append(invalid(here, None, "specifying one of OnExitCodes and OnPodConditions is required"))
+            detail = "specifying one of OnExitCodes and OnPodConditions is required"
+            errors.append(invalid_without_value(here, detail))
 
 
 def _listed(choices: tuple[str, ...]) -> str:

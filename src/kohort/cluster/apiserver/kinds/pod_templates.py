@@ -86,7 +86,8 @@ def check_template_labels(errors: Errors, path: str, spec: JsonObject, *, empty_
         return True
     if not parsed.matches(meta.get("labels") or {}):
         detail = "`selector` does not match template `labels`"
-        errors.append(invalid(f"{path}.template.metadata.labels", meta.get("labels"), detail))
+        shown = dict(sorted(meta["labels"].items())) if meta.get("labels") else None
+        errors.append(invalid(f"{path}.template.metadata.labels", shown, detail))
     return True
 
 

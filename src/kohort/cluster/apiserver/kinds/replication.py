@@ -71,7 +71,7 @@ class ReplicationControllerStrategy(WorkloadStrategy):
         of_template = (template.get("metadata") or {}).get("labels") or {}
         if selector and any(of_template.get(key) != value for key, value in selector.items()):
             detail = "`selector` does not match template `labels`"
-            errors.append(invalid("spec.template.metadata.labels", of_template, detail))
+            errors.append(invalid("spec.template.metadata.labels", dict(sorted(of_template.items())), detail))
         check_template(errors, "spec.template", template, self.rules(context))
         check_restart_always(errors, "spec", spec, "ReplicationController")
         return errors

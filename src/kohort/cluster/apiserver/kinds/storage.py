@@ -9,6 +9,7 @@ from kohort.cluster.apiserver.kinds.pod.warnings import DEPRECATED_LABELS, term_
 from kohort.cluster.apiserver.kinds.volume_sources import check_driver_name
 from kohort.cluster.apiserver.kinds.volume_spec import check_inline_spec
 from kohort.cluster.apiserver.schema.field_checks import (
+    IMMUTABLE,
     Errors,
     immutable,
     named,
@@ -66,14 +67,13 @@ class StorageClassStrategy(Strategy):
         elif mode not in _BINDING:
             errors.append(not_supported("volumeBindingMode", mode, _BINDING))
         terms: list[JsonObject] = obj.get("allowedTopologies") or []
-        known: set[Hashable] = set()
+        known = [_topology({})] * len(terms)  # an empty term is reported once for each term, as in Kubernetes
         for index, term in enumerate(terms):
             path = f"allowedTopologies[{index}].matchLabelExpressions"
             _check_topology(errors, path, term)
             topology = _topology(term)
-            if not term.get("matchLabelExpressions") or topology in known:
-                errors.append(duplicate(path, ""))
-            known.add(topology)
+            errors += [duplicate(path, "")] * known.count(topology)
+            known.append(topology)
         return errors
 
     def warnings(self, context: WriteContext, obj: JsonObject, old: JsonObject | None) -> list[str]:
@@ -305,7 +305,9 @@ class CsiStorageCapacityStrategy(Strategy):
 
     def validate_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         errors = self.validate(context, obj)
-        immutable(errors, "nodeTopology", obj.get("nodeTopology"), old.get("nodeTopology"))
+        topology, before = obj.get("nodeTopology"), old.get("nodeTopology")
+        if (topology is None) != (before is None) or not same(topology, before):
+            errors.append(invalid("nodeTopology", topology, IMMUTABLE))
         immutable(errors, "storageClassName", obj.get("storageClassName"), old.get("storageClassName"))
         return errors
 

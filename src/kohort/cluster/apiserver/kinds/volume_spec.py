@@ -88,7 +88,6 @@ def check_inline_spec(errors: Errors, path: str, spec: JsonObject) -> None:
         errors.append(forbidden(f"{path}.storageClassName", f"may not be specified {_INLINE}"))
     if spec.get("volumeMode") not in (None, "Filesystem"):
         errors.append(forbidden(f"{path}.volumeMode", f"may not specify volumeMode other than Filesystem {_INLINE}"))
-    _check_attributes(errors, path, spec)
 
 
 def _check_modes(errors: Errors, path: str, spec: JsonObject) -> None:
@@ -148,6 +147,10 @@ def _check_one_source(errors: Errors, path: str, name: str, spec: JsonObject) ->
         check_source(errors, here, name, source)
         if name == "glusterfs":
             check_namespace_of_endpoints(errors, here, source)
+        elif name == "azureFile" and source.get("secretNamespace") == "":
+            errors.append(required(f"{here}.secretNamespace"))
+        elif name == "cinder" and source.get("secretRef") is not None and not source["secretRef"].get("namespace"):
+            errors.append(required(f"{here}.secretRef.namespace"))
 
 
 def _check_attributes(errors: Errors, path: str, spec: JsonObject) -> None:

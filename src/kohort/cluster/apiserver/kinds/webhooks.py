@@ -200,12 +200,15 @@ def _check_url(errors: Errors, path: str, url: str) -> None:
     except ValueError as error:
         errors.append(required(path, f"url must be a valid URL: {error}{_FORM}"))
         return
+    if url.startswith(":"):
+        errors.append(required(path, f'url must be a valid URL: parse "{url}": missing protocol scheme{_FORM}'))
+        return
     if parts.scheme != "https":
         errors.append(invalid(path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}"))
     if not parts.netloc:
         errors.append(invalid(path, "", f"host must be specified{_FORM}"))
     if parts.username is not None:
-        errors.append(invalid(path, parts.username, "user information is not permitted in the URL"))
+        errors.append(invalid(path, parts.netloc.rpartition("@")[0], "user information is not permitted in the URL"))
     if parts.fragment:
         errors.append(invalid(path, parts.fragment, "fragments are not permitted in the URL"))
     if parts.query:

@@ -54,6 +54,10 @@ class ServiceStrategy(Strategy):
     def default(self, obj: JsonObject) -> None:
         default_service(obj)
 
+    def settle(self, obj: JsonObject) -> None:
+        if obj["spec"].get("type") == "ExternalName":
+            obj["spec"].pop("internalTrafficPolicy", None)
+
     def prepare_create(self, context: WriteContext, obj: JsonObject) -> None:
         spec = obj["spec"]
         obj["status"] = {"loadBalancer": {}}
