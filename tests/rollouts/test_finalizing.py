@@ -186,9 +186,15 @@ def test_a_release_that_is_being_deleted_is_not_written_any_more() -> None:
 
 
 def test_a_release_that_has_completed_is_deleted_next() -> None:
-    completed = release(2, phase=rollout_labels.COMPLETED)
+    completed = release(2, phase=rollout_labels.COMPLETED, batch_partition=None)
     found = finalizing.decide(ending(rollout_labels.RESUME, release=completed), EndReason.ROLLBACK)
     assert (step_of(found), found.decision.action) == (rollout_labels.RELEASE_CONTROL, DeleteRelease())
+
+
+def test_the_hold_that_a_deleted_release_has_left_is_released() -> None:
+    left = deleting(release(2, phase=rollout_labels.COMPLETED))
+    found = finalizing.decide(ending(rollout_labels.RESUME, release=left), EndReason.DELETED)
+    assert (step_of(found), found.decision.action) == (rollout_labels.RESUME, ReleaseHold())
 
 
 def test_control_is_released_when_the_release_is_gone() -> None:

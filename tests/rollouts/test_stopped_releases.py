@@ -3,6 +3,7 @@
 import pytest
 from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3, Story, midway, release_cluster, rollout
 
+from kohort.kube.client import Propagation
 from kohort.kube.errors import ApiError
 from kohort.kube.resources import (
     BATCH_RELEASES,
@@ -28,10 +29,26 @@ async def test_row_56_row_10_disabling_midway_unwinds_and_lets_the_workload_go_o
         await story.until(lambda: story.phase == "Healthy")
 
 
+@pytest.mark.parametrize("propagation", [None, "Orphan"])
 @pytest.mark.parametrize("blue_green", [False, True], ids=["canary", "row_09"])
-async def test_l12_row_09_deleting_the_rollout_midway_unwinds(blue_green: bool) -> None:
+async def test_l12_row_09_deleting_the_rollout_midway_unwinds(
+    blue_green: bool, propagation: Propagation | None
+) -> None:
     async with midway(rollout(blue_green=blue_green)) as story:
-        await story.cluster.client.delete(ROLLOUTS, NAME, NAMESPACE)
+        await story.cluster.client.delete(ROLLOUTS, NAME, NAMESPACE, propagation=propagation)
+        await story.until(lambda: not story.rollout and story.images() == {V2} and story.nothing_left())
+
+
+@pytest.mark.parametrize("blue_green", [False, True], ids=["canary", "blue_green"])
+async def test_deleting_the_rollout_in_the_foreground_leaves_no_hold(blue_green: bool) -> None:
+    """The garbage collector deletes the canary at once, whatever requests it gets."""
+    async with release_cluster() as (cluster, monitor):
+        monitor.excused |= {"I3"}
+        story = Story(cluster)
+        await story.begin(plan=rollout(blue_green=blue_green))
+        await story.change(V2)
+        await story.at(1)
+        await cluster.client.delete(ROLLOUTS, NAME, NAMESPACE, propagation="Foreground")
         await story.until(lambda: not story.rollout and story.images() == {V2} and story.nothing_left())
 
 

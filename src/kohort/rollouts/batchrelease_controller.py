@@ -157,9 +157,12 @@ class ReleaseController:
             record(resource, subject, event.reason, event.message)
 
     def _rollout(self, release: BatchRelease) -> Rollout | None:
+        """The one that owns the release. A Rollout that is deleted with `--cascade=orphan` does not own it any more; it
+        has the same name."""
         owner = release.metadata.controller
-        if owner is None or owner.kind != "Rollout":
-            return None
+        if owner is None:
+            found = self.cache.rollouts.get(Key(release.metadata.namespace, release.metadata.name))
+            return found if found is not None and found.metadata.deleting else None
         found = self.cache.rollouts.get(Key(release.metadata.namespace, owner.name))
         return found if found is not None and found.metadata.uid == owner.uid else None
 

@@ -190,13 +190,25 @@ def drains(rollout: Rollout) -> bool:
 
 
 def _resume_workload(observation: Observation, reason: EndReason) -> FinalizingDecision:
+    """The workload gets its strategy back.
+
+    | BatchRelease                                  | completed | then                                              |
+    |-----------------------------------------------|-----------|---------------------------------------------------|
+    | does not exist                                | -         | release the hold                                  |
+    | was asked to resume the workload              | no        | wait                                              |
+    | was asked to resume the workload              | yes       | go on                                             |
+    | was deleted before it was asked (by a user,   | no        | wait                                              |
+    | or with the Rollout by `--cascade=foreground`)| yes       | release the hold: it has left the workload held   |
+    | exists, and was not asked                     | no        | ask                                               |
+    """
     release = observation.release
     if release is None:
         return _act(observation, ReleaseHold())
+    resumes = release.plan.batch_partition is None
     if release.status.phase == BatchReleasePhase.COMPLETED:
-        return _next(observation, reason, DONE)
+        return _next(observation, reason, DONE) if resumes else _act(observation, ReleaseHold())
     policy = FinalizingPolicy.WAIT_RESUME if reason is EndReason.SUCCESS else FinalizingPolicy.IMMEDIATE
-    requested = release.plan.batch_partition is None and release.plan.finalizing_policy == policy
+    requested = resumes and release.plan.finalizing_policy == policy
     if not requested and not release.metadata.deleting:
         return _act(observation, ResumeRelease(policy))
     waiting_for = release.status.message or messages.WAITING_FOR_WORKLOAD_TO_RESUME

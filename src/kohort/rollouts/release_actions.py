@@ -49,7 +49,7 @@ ReleaseAction = (
 
 
 class ReleaseHold(msgspec.Struct, frozen=True):
-    """Give the workload back to its own controller, where no BatchRelease is left to do it."""
+    """Give the workload back to its own controller, where no BatchRelease does it."""
 
 
 class LeaveHeld(msgspec.Struct, frozen=True):

@@ -76,6 +76,9 @@ WRITTEN_SPEC: Final = "rollouts.kruise.io/routed-spec-configuration"
 """On custom network objects: the same as the operator wrote it, so that edits of others can be recognised."""
 ORIGINAL_RULES: Final = "rollouts.kruise.io/original-rules"
 """On HTTPRoutes: JSON list, `spec.rules` from before the release."""
+ROUTED_BY: Final = "rollouts.kruise.io/routed-by"
+"""Label of Services and Ingresses made for a canary: the uid of the object that routes to them. Owner references do not
+last: deleting that object with `--cascade=orphan` removes them first."""
 GRACE_TIMES: Final = "rollouts.kruise.io/traffic-marks"
 """On TrafficRoutings: JSON map of when which change was made. An annotation, since a strict definition would prune an
 unknown field of the status, and then no grace period would ever begin."""

@@ -16,6 +16,7 @@ from kohort.rollouts.traffic.model import (
     TrafficStep,
 )
 from kohort.rollouts.traffic.pending_writes import TrafficProblem
+from kohort.rules.rollout_labels import ROUTED_BY
 
 N, A, M = "nginx.ingress.kubernetes.io/", "alb.ingress.kubernetes.io/", "mse.ingress.kubernetes.io/"
 OWNER = {"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout", "name": "r", "uid": "u1", "controller": True}
@@ -156,7 +157,7 @@ def test_the_canary_ingress_has_the_paths_of_the_stable_service_only() -> None:
     assert copy["metadata"] == {
         "name": "llm-canary",
         "namespace": "default",
-        "labels": {"team": "a"},
+        "labels": {"team": "a", ROUTED_BY: OWNER["uid"]},
         "annotations": {"mine": "x"},
         "ownerReferences": [OWNER],
     }

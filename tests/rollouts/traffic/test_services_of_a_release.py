@@ -9,6 +9,7 @@ from kohort.rollouts.messages import EventReason
 from kohort.rollouts.traffic import services
 from kohort.rollouts.traffic.model import RouteRef, Selectors, TrafficRequest
 from kohort.rollouts.traffic.pending_writes import NOTHING_TO_DO, TrafficNotReady, TrafficPlan, TrafficProblem, Write
+from kohort.rules.rollout_labels import ROUTED_BY
 
 REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
 WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
@@ -61,7 +62,7 @@ def test_w15_the_canary_service_is_a_copy_without_what_only_one_service_can_have
     }.items():
         given = given.but(f"spec.{field}", value)
     copy = services.canary_service(given, "llm-canary", request())
-    assert copy["metadata"]["labels"] == {"team": "a"}
+    assert copy["metadata"]["labels"] == {"team": "a", ROUTED_BY: OWNER["uid"]}
     assert copy["metadata"]["annotations"] == {"note": "x"}
     assert copy["metadata"]["ownerReferences"] == [OWNER]
     assert copy["spec"] == {

@@ -32,6 +32,7 @@ from kohort.rollouts.traffic.pending_writes import (
     Write,
     belongs_to,
     is_going,
+    labels_of_copy,
     refuse_foreign,
     unusable,
 )
@@ -174,7 +175,7 @@ def canary_ingress(ingress: JsonObject, ref: RouteRef, request: TrafficRequest) 
             "namespace": metadata["namespace"],
             "ownerReferences": [dict(request.owner)],
             "annotations": kept,
-            **({"labels": dict(metadata["labels"])} if metadata.get("labels") else {}),
+            "labels": labels_of_copy(metadata.get("labels"), request.owner),
         },
         "spec": {
             **{field: copy.deepcopy(spec[field]) for field in ("ingressClassName", "tls") if field in spec},

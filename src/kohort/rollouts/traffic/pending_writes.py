@@ -15,6 +15,7 @@ from kohort.rollouts import messages
 from kohort.rollouts.action_result import ProblemReason
 from kohort.rollouts.messages import ReleaseEvent
 from kohort.rollouts.reference_problems import ObjectMissing, ReferenceProblem, SelectsNoPod
+from kohort.rules.rollout_labels import ROUTED_BY
 
 
 class TrafficProblem(Exception):
@@ -70,8 +71,16 @@ def is_going(obj: JsonObject) -> bool:
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
+def labels_of_copy(labels: JsonObject | None, owner: JsonObject) -> JsonObject:
+    """Labels of an object that is made for the canary after one of the user."""
+    return {**(labels or {}), ROUTED_BY: owner["uid"]}
+
+
 def belongs_to(obj: JsonObject, owner: JsonObject) -> bool:
-    references = obj["metadata"].get("ownerReferences") or ()
+    metadata = obj["metadata"]
+    if (metadata.get("labels") or {}).get(ROUTED_BY) == owner.get("uid"):
+        return True
+    references = metadata.get("ownerReferences") or ()
     return any(reference.get("uid") == owner.get("uid") for reference in references)
 
 

@@ -35,6 +35,7 @@ from kohort.rollouts.traffic.pending_writes import (
     Write,
     belongs_to,
     is_going,
+    labels_of_copy,
     refuse_foreign,
     unusable,
 )
@@ -91,7 +92,7 @@ def canary_service(stable: JsonObject, name: str, request: TrafficRequest) -> Js
             "name": name,
             "namespace": metadata["namespace"],
             "ownerReferences": [dict(request.owner)],
-            **({"labels": dict(metadata["labels"])} if metadata.get("labels") else {}),
+            "labels": labels_of_copy(metadata.get("labels"), request.owner),
             **({"annotations": kept} if kept else {}),
         },
         "spec": spec,
