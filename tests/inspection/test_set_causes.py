@@ -25,6 +25,7 @@ from kohort.inspection.advice import Advice, Command, Verb
 from kohort.inspection.cause import ORDER, Cause, CauseKind, cause_lines
 from kohort.inspection.container_causes import restarts
 from kohort.inspection.occupied_domains import domains_of_others
+from kohort.inspection.release import is_at_pause
 from kohort.inspection.set_causes import causes
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.core import Event, Node, PersistentVolumeClaim, Pod
@@ -475,6 +476,23 @@ def test_steps_of_a_rollout(paused: bool, state: str, message: str, found: str, 
     first = causes(scene(rollout=msgspec.convert(document, Rollout)))[0]
     assert (first.kind, first.objects, first.found) == ("rollout", ("Rollout release",), found)
     assert action in first.action.text
+
+
+@pytest.mark.parametrize(
+    ("style", "step", "waits"),
+    [("canary", 1, True), ("canary", 2, False), ("blueGreen", 1, True), ("blueGreen", 2, True)],
+)
+def test_the_last_step_of_a_canary_does_not_wait_although_its_state_says_so_for_a_moment(
+    style: str, step: int, waits: bool
+) -> None:
+    document = {
+        "metadata": {"name": "release"},
+        "spec": {"strategy": {style: {"steps": [{"replicas": 1, "pause": {}}, {"replicas": "100%"}]}}},
+        "status": {"phase": "Progressing", "currentStepIndex": step, "currentStepState": "StepPaused"},
+    }
+    snapshot = scene(rollout=msgspec.convert(document, Rollout))
+    assert is_at_pause(snapshot) == waits
+    assert any("kohort approve" in one.action.text for one in causes(snapshot)) == waits
 
 
 def test_workers_that_wait_for_their_leader() -> None:

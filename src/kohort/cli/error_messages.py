@@ -10,7 +10,13 @@ from kohort.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from kohort.rules.api_server_message import RequestRefusal, request_refusal, without_field, without_patch
+from kohort.rules.api_server_message import (
+    RequestRefusal,
+    is_denied_by_webhook,
+    request_refusal,
+    without_field,
+    without_patch,
+)
 
 
 def described(problem: ApiError, namespace: str, subject: str = "", *, start: str = "kohort up --detach") -> str:
@@ -22,7 +28,7 @@ def described(problem: ApiError, namespace: str, subject: str = "", *, start: st
     | 401 | which options choose other credentials |
     | 403, for lack of a right | who can grant it |
     | 404 without an object | that the kind is not installed |
-    | 409 | try again |
+    | 409, unless a webhook gave it | try again |
     | 422, and 403 that names fields | every field that is wrong, one per line |
     """
     text = problem.message
@@ -41,7 +47,7 @@ def described(problem: ApiError, namespace: str, subject: str = "", *, start: st
         return "this cluster does not know LeaderWorkerSets; `kohort install` brings them"
     if isinstance(problem, NotFound):
         return f"{text} in namespace {namespace}"
-    if isinstance(problem, Conflict):
+    if isinstance(problem, Conflict) and not is_denied_by_webhook(text):
         return f"{text} (it was changed meanwhile: try again)"
     return text
 

@@ -116,11 +116,13 @@ def is_rolling(rollout: Rollout) -> bool:
 
 
 def is_at_pause(subject: Subject) -> bool:
-    """A step waits, for an approval or for its time to pass. One that is overridden counts as approved."""
+    """A step waits, for an approval or for its time to pass. One that is overridden counts as approved, and the last
+    step of a canary goes on by itself."""
     rollout = subject.rollout
     if rollout is None or not is_rolling(rollout) or is_outdated(subject) or override_of(rollout) is not None:
         return False
-    return rollout.status.current_step_state == rollout_labels.PAUSED
+    pauses = not rollout.skips_pause(rollout.status.current_step_index)
+    return pauses and rollout.status.current_step_state == rollout_labels.PAUSED
 
 
 def is_outdated(subject: Subject) -> bool:

@@ -289,7 +289,7 @@ class Rollout(View, frozen=True):
         """Whether a step, counted from 1, does not wait: a canary that has come to exactly "100%" at its last step is
         promoted as soon as it is ready. So do other implementations of this API."""
         steps = self.strategy.steps
-        return not self.blue_green and index == len(steps) and steps[-1].replicas == "100%"
+        return not self.blue_green and 0 < index == len(steps) and steps[-1].replicas == "100%"
 
     @property
     def steps_known(self) -> bool:

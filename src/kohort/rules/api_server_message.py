@@ -31,6 +31,15 @@ def request_refusal(message: str) -> RequestRefusal | None:
     return next((refusal for refusal in RequestRefusal if refusal.value.search(message.strip())), None)
 
 
+def is_denied_by_webhook(message: str) -> bool:
+    """Whether a webhook refused the request, with whatever code it chose.
+
+    >>> is_denied_by_webhook('admission webhook "v.example.com" denied the request: not now')
+    True
+    """
+    return re.match(r'admission webhook "[^"]*" denied the request', message) is not None
+
+
 def without_patch(message: str) -> str:
     r"""An error about a patch as a whole repeats all of it; this is the rest.
 
