@@ -33,7 +33,7 @@ def leader_stateful_set(
     """
     name = group_set.metadata.name
     template = group_set.template
-    unavailable = min(max(1, group_set.unavailable + group_set.surge), int_or_string.LARGEST)
+    unavailable = min(group_set.limits.replaced_at_once, int_or_string.LARGEST)
     strategy = group_set.spec.get("rolloutStrategy") or {}
     spec: JsonObject = {
         "serviceName": name,

@@ -5,6 +5,7 @@ import copy
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
 from kohort.rules.group_template import with_default_template
+from kohort.rules.rolling_limits import DEFAULT_ROLLING_OF_GROUPS
 
 
 def defaulted(group_set: JsonObject) -> JsonObject:
@@ -23,7 +24,7 @@ def defaulted(group_set: JsonObject) -> JsonObject:
     spec["rolloutStrategy"] = strategy
     strategy["type"] = strategy.get("type") or "RollingUpdate"
     if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdateConfiguration") is None:
-        strategy["rollingUpdateConfiguration"] = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
+        strategy["rollingUpdateConfiguration"] = dict(DEFAULT_ROLLING_OF_GROUPS)
     if spec.get("startupPolicy") == "":
         spec["startupPolicy"] = group_labels.LEADER_CREATED
     return result

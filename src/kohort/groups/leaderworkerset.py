@@ -13,11 +13,11 @@ import msgspec
 from kohort.groups.disruption_budget import DisruptionBudget
 from kohort.groups.restart_budget import RestartBudget
 from kohort.kube.resources import LEADER_WORKER_SETS
-from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 from kohort.rules import group_labels
+from kohort.rules.rolling_limits import RollLimits, group_limits
 
 API_VERSION = LEADER_WORKER_SETS.api_version
 KIND = "LeaderWorkerSet"
@@ -146,18 +146,17 @@ class LeaderWorkerSet(View, frozen=True):
         return self._rolling.get("partition") or 0
 
     @property
+    def limits(self) -> RollLimits:
+        """maxSurge and maxUnavailable in groups."""
+        return group_limits(self._rolling, self.replicas)
+
+    @property
     def surge(self) -> int:
-        """maxSurge in groups, at most as many as are wanted."""
-        value = self._rolling.get("maxSurge")
-        return min(int_or_string.resolve(0 if value is None else value, self.replicas, round_up=True), self.replicas)
+        return self.limits.surge
 
     @property
     def unavailable(self) -> int:
-        """maxUnavailable in groups. Where neither it nor the surge allows a step, one group may be away: a set whose
-        percentages came to nothing by scaling must not be stuck for ever."""
-        value = self._rolling.get("maxUnavailable")
-        resolved = int_or_string.resolve(1 if value is None else value, self.replicas, round_up=False)
-        return max(resolved, 1) if self.surge == 0 else resolved
+        return self.limits.unavailable
 
     @property
     def exclusive_topology(self) -> str:

@@ -53,7 +53,7 @@ def leaders_blocking_update(
     leaders that were broken before the roll began would stay for ever. Deleting those that the roll has reached costs
     no availability.
     """
-    if sum(not pod.ready for pod in leaders.values()) < max(1, group_set.unavailable + group_set.surge):
+    if sum(not pod.ready for pod in leaders.values()) < group_set.limits.replaced_at_once:
         return []
     placement = wanted_placement(group_set)
     return [

@@ -17,6 +17,7 @@ from kohort.objects.quantity import Quantity
 from kohort.rules import group_labels
 from kohort.rules.canonical_form import CLAIM, canonical_struct
 from kohort.rules.group_identity import parse_index
+from kohort.rules.rolling_limits import DEFAULT_ROLLING_OF_GROUPS, Field, comes_to_nothing, written_groups
 
 MAX_REPLICAS: Final = 1_000_000
 MAX_PODS: Final = 2**31 - 1
@@ -27,6 +28,7 @@ _REVISION_SUFFIX: Final = 11
 
 _TEMPLATE: Final = "spec.leaderWorkerTemplate"
 _ROLLING: Final = "spec.rolloutStrategy.rollingUpdateConfiguration"
+_LIMITS: Final[tuple[Field, ...]] = ("maxUnavailable", "maxSurge")
 _SUBGROUP: Final = f"{_TEMPLATE}.SubGroupPolicy.subGroupSize"
 
 
@@ -139,9 +141,8 @@ def _most_groups(spec: JsonObject) -> int:
     """With the groups that a roll makes in addition. What cannot be resolved is refused elsewhere."""
     replicas = max(0, _replicas(spec))
     rolling = (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration") or {}
-    surge = rolling.get("maxSurge") or 0
     try:
-        return replicas + min(replicas, max(0, int_or_string.resolve(surge, replicas, round_up=True)))
+        return replicas + max(0, written_groups("maxSurge", rolling.get("maxSurge"), replicas))
     except ValueError:
         return replicas
 
@@ -165,19 +166,20 @@ def _rolling_errors(spec: JsonObject, replicas: int) -> list[FieldError]:
     rolling = (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration")
     if rolling is None:
         return []
-    amounts = {name: _or(rolling.get(name), missing) for name, missing in (("maxUnavailable", 1), ("maxSurge", 0))}
-    found = [error for name, value in amounts.items() for error in _amount_errors(f"{_ROLLING}.{name}", value)]
+    amounts = {name: _or(rolling.get(name), DEFAULT_ROLLING_OF_GROUPS[name]) for name in _LIMITS}
+    found = [error for name in _LIMITS for error in _amount_errors(f"{_ROLLING}.{name}", amounts[name])]
     partition = rolling.get("partition") or 0
     if partition < 0:
         found.append(field_errors.invalid(f"{_ROLLING}.partition", partition, "must be greater than or equal to 0"))
-    groups: dict[str, int] = {}
-    for name, value in amounts.items():
+    resolvable: dict[str, int | str] = {}
+    for name in _LIMITS:
         try:
-            groups[name] = int_or_string.resolve(value, max(replicas, 0), round_up=name == "maxSurge")
+            written_groups(name, amounts[name], max(replicas, 0))
+            resolvable[name] = amounts[name]
         except ValueError:
-            groups[name] = 0
-            found.append(field_errors.invalid(f"{_ROLLING}.{name}", value, "invalid value"))
-    if not any(groups.values()) and replicas != 0:
+            resolvable[name] = 0
+            found.append(field_errors.invalid(f"{_ROLLING}.{name}", amounts[name], "invalid value"))
+    if replicas != 0 and comes_to_nothing(resolvable, max(replicas, 0)):
         text = "must not be 0 when `maxSurge` is 0"
         found.append(field_errors.invalid(f"{_ROLLING}.maxUnavailable", amounts["maxUnavailable"], text))
     return found

@@ -355,7 +355,7 @@ class ResizeSimulation:
             policy=self._policy,
             replicas=self._existing,
             partition=self._partition,
-            concurrency=max(1, self._after.unavailable),
+            concurrency=self._after.limits.resized_at_once,
             deadline_seconds=1.0,
             now=0.0,
             groups=list(self._views.values()),
@@ -390,7 +390,7 @@ def resize_forecast(
     if not edits or all(isinstance(one, RecreateEdit) and one.reason is RecreateReason.OTHER_FIELDS for one in edits):
         return None
     obstacle = next((one for one in edits if isinstance(one, RecreateEdit)), None)
-    found = ResizeForecast(policy, at_a_time=max(1, after.unavailable), not_asked=not_asked, obstacle=obstacle)
+    found = ResizeForecast(policy, at_a_time=after.limits.resized_at_once, not_asked=not_asked, obstacle=obstacle)
     restarts = _restarted(before, after)
     if played is None:
         return replace(found, restarts=restarts, command="" if obstacle else _command(before, after))

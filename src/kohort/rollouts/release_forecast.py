@@ -22,7 +22,6 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects import int_or_string
 from kohort.objects.apps import Deployment, StatefulSet
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import JsonObject
@@ -35,6 +34,7 @@ from kohort.rollouts.workloads import group_hold
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_capacity import GroupCapacity, group_capacity
 from kohort.rules.group_identity import group_index
+from kohort.rules.rolling_limits import RollLimits, deployment_limits, group_limits, stateful_set_limit
 from kohort.rules.start_times import expected_start
 
 Released = GroupSet | Deployment | StatefulSet
@@ -44,7 +44,6 @@ SETTLE_SECONDS: Final = 3.0
 _GRACES_OF_A_STEP: Final = 2
 """Before its routes change, until proxies know the new pods; and after."""
 _GRACES_OF_THE_END: Final = 3
-_DEPLOYMENT_LIMITS: Final = "25%"
 
 
 def forecast_release(
@@ -176,26 +175,24 @@ def _rounds(count: int, pace: int) -> int:
 
 def replaced_at_once(subject: Released) -> int:
     """How many replicas the rolling update of the user replaces at a time."""
-    return max(1, sum(rolling_limits(subject)))
+    return rolling_limits(subject).replaced_at_once
 
 
-def rolling_limits(subject: Released) -> tuple[int, int]:
-    """How many replicas the rolling update of the user adds, and how many it lets be away."""
+def rolling_limits(subject: Released) -> RollLimits:
+    """Of the rolling update of the user."""
     total = replicas_of(subject)
     match subject:
         case GroupSet():
             held = rollout_labels.ORIGINAL_LWS_STRATEGY in subject.metadata.annotations
-            return group_hold.limits(group_hold.saved_strategy(subject.metadata) if held else subject.rolling, total)
+            return group_limits(group_hold.saved_strategy(subject.metadata) if held else subject.rolling, total)
         case StatefulSet():
             of_user = subject.spec.update_strategy.rolling_update
             away = None if of_user is None else of_user.max_unavailable
-            return 0, int_or_string.resolve(1 if away is None else away, total, round_up=False)
+            return RollLimits(0, stateful_set_limit(away, total))
         case Deployment():
             limits = subject.spec.strategy.rolling_update
-            surge = _DEPLOYMENT_LIMITS if limits is None or limits.max_surge is None else limits.max_surge
-            gone = _DEPLOYMENT_LIMITS if limits is None or limits.max_unavailable is None else limits.max_unavailable
-            more = int_or_string.resolve(surge, total, round_up=True)
-            return more, int_or_string.resolve(gone, total, round_up=False)
+            surge, away = (None, None) if limits is None else (limits.max_surge, limits.max_unavailable)
+            return deployment_limits(surge, away, total)
 
 
 def _waits_for_approval(rollout: Rollout, number: int) -> bool:

@@ -319,6 +319,11 @@ def test_without_a_surge_no_more_groups_are_away_at_the_end_than_the_user_allows
     assert group_hold.unavailable(view(promoting(**strategy))) == 1
 
 
+def test_percentages_that_come_to_no_group_let_one_be_away_at_the_end_of_blue_green() -> None:
+    """Scaling does not pass admission: 10% of the groups that are left is none of them."""
+    assert group_hold.unavailable(view(promoting(at_once=True, maxUnavailable="10%", maxSurge="0%"))) == 1
+
+
 def test_a_canary_is_promoted_at_the_pace_of_the_user() -> None:
     before = held(stable(maxUnavailable=2, maxSurge=1, partition=3))
     after = merged(before, group_hold.promote_patch(view(before), "token", at_once=False))

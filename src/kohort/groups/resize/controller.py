@@ -114,7 +114,7 @@ class GroupResizes:
             policy=policy,
             replicas=seen.group_set.replicas,
             partition=seen.group_set.partition,
-            concurrency=max(1, seen.group_set.unavailable),
+            concurrency=seen.group_set.limits.resized_at_once,
             deadline_seconds=deadline_seconds(seen.group_set.spec),
             now=clock.seconds(),
             groups=[self._group_view(seen, index, leader, records[index]) for index, leader in leaders.items()],

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects import int_or_string
 from kohort.objects.apps import Deployment, ReplicaSet
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.meta import ObjectMeta
@@ -25,6 +24,7 @@ from kohort.rollouts.workloads.release_marks import keep_marks
 from kohort.rules import rollout_labels
 from kohort.rules.canonical_form import without_nulls
 from kohort.rules.pod_template import pod_template_content, same_pod_template
+from kohort.rules.rolling_limits import DEFAULT_LIMIT_OF_DEPLOYMENTS, deployment_limits
 from kohort.rules.safe_text import safe_text
 
 NEVER_AVAILABLE: Final = 2147483646
@@ -32,8 +32,8 @@ NO_DEADLINE: Final = 2147483647
 HELD_SURGE: Final = 1
 """A surge of none would be refused beside an unavailability of none; this one means none."""
 _SAVED_DEFAULTS: Final = {
-    "maxUnavailable": "25%",
-    "maxSurge": "25%",
+    "maxUnavailable": DEFAULT_LIMIT_OF_DEPLOYMENTS,
+    "maxSurge": DEFAULT_LIMIT_OF_DEPLOYMENTS,
     "minReadySeconds": 0,
     "progressDeadlineSeconds": 600,
 }
@@ -217,8 +217,4 @@ def unavailable(deployment: Deployment) -> int:
     rolling, replicas = deployment.spec.strategy.rolling_update, deployment.spec.replicas or 0
     if rolling is None:
         return 0
-    surge = int_or_string.resolve(0 if rolling.max_surge is None else rolling.max_surge, replicas, round_up=True)
-    away = int_or_string.resolve(
-        0 if rolling.max_unavailable is None else rolling.max_unavailable, replicas, round_up=False
-    )
-    return 1 if surge == 0 and away == 0 else away
+    return deployment_limits(rolling.max_surge, rolling.max_unavailable, replicas).unavailable

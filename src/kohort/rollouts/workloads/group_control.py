@@ -42,6 +42,7 @@ from kohort.rollouts.workloads.workload_control import (
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_identity import is_leader
 from kohort.rules.group_template import revision_key
+from kohort.rules.rolling_limits import group_limits
 
 _SALTS: Final = 8
 
@@ -314,11 +315,11 @@ class GroupControl(WorkloadControl[GroupSet]):
         """Let the groups roll as fast as `promotion_pace` decides; `text` says how far they are."""
         key = key_of(stable)
         groups, revision = groups_of(self.cache.pods_of(key)), self.cache.live_hash(key)
-        surge, unavailable = group_hold.limits(group_hold.saved_strategy(stable.metadata), stable.replicas)
+        limits = group_limits(group_hold.saved_strategy(stable.metadata), stable.replicas)
         view = PromotionView(
             replicas=stable.replicas,
-            surge=surge,
-            unavailable=unavailable,
+            surge=limits.surge,
+            unavailable=limits.unavailable,
             without_surge=group_hold.rolls_without_surge(stable),
             waiting=seconds_without_node(groups, stable.replicas, revision, stable.size, clock.now()),
             canary=self._standing_in(release),

@@ -33,6 +33,7 @@ from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_template import revision_fingerprint, same_revision, with_default_template
 from kohort.rules.resource_outline import resource_outline
 from kohort.rules.resource_update_policy import resource_update_policy
+from kohort.rules.rolling_limits import comes_to_nothing, group_limits
 
 _FIELDS: Final = ("partition", "maxUnavailable", "maxSurge")
 _OUR_LABELS: Final = (rollout_labels.WORKLOAD_TYPE, rollout_labels.STABLE_REVISION)
@@ -77,8 +78,8 @@ def held_values(spec: JsonObject, original: JsonObject, partition: int = HELD_GR
     wanted = original.get("maxUnavailable")
     replicas = spec.get("replicas")
     total = 1 if replicas is None else replicas
-    resolved = 1 if wanted is None else int_or_string.resolve(wanted, total, round_up=False)
-    unavailable = 1 if wanted is None or resolved == 0 else wanted
+    nothing = comes_to_nothing({"maxUnavailable": wanted, "maxSurge": 0}, total)
+    unavailable = 1 if wanted is None or nothing else wanted
     return {"partition": partition, "maxUnavailable": unavailable, "maxSurge": 0}
 
 
@@ -150,7 +151,7 @@ def _folded(saved: JsonObject, edited: JsonObject, spec: JsonObject) -> JsonObje
     result = saved | edited
     replicas = spec.get("replicas")
     total = 1 if replicas is None else replicas
-    return result | {"maxUnavailable": 1} if total and not any(limits(result, total)) else result
+    return result | {"maxUnavailable": 1} if total and comes_to_nothing(result, total) else result
 
 
 def _edits_of_manifest(new: JsonObject, old: JsonObject) -> JsonObject:
@@ -222,8 +223,8 @@ def _rescaled(rolling: JsonObject, old: JsonObject, new: JsonObject) -> JsonObje
     before, after = (1 if one.get("replicas") is None else one["replicas"] for one in (old, new))
     if before == after or not after:
         return {name: rolling.get(name) for name in _FIELDS}
-    count = int_or_string.resolve(rolling["maxUnavailable"], before, round_up=False)
-    return {**rolling, "maxUnavailable": _percentage(min(max(1, count), after), after)}
+    away = min(group_limits(rolling, before).unavailable, after)
+    return {**rolling, "maxUnavailable": _percentage(away, after)}
 
 
 def without_stale_strategy(new: JsonObject) -> JsonObject:
@@ -309,15 +310,6 @@ def _percentage(count: int, replicas: int) -> int | str:
     return text if int_or_string.resolve(text, replicas, round_up=False) == count else count
 
 
-def limits(rolling: JsonObject, replicas: int) -> tuple[int, int]:
-    """How many groups the surge of a rolling update adds, and how many it lets be away."""
-    surge, away = rolling.get("maxSurge"), rolling.get("maxUnavailable")
-    return (
-        min(int_or_string.resolve(0 if surge is None else surge, replicas, round_up=True), replicas),
-        int_or_string.resolve(1 if away is None else away, replicas, round_up=False),
-    )
-
-
 def leave_held_patch(group_set: GroupSet, token: str) -> JsonObject:
     """Nothing of a release is left but the hold, and what the user had written. Groups that were resized in place stay
     as they are."""
@@ -372,6 +364,6 @@ def unavailable(group_set: GroupSet) -> int:
     """How many groups may be away at the end of a promotion. Where the canary stands in for groups that are away, as
     many as the user allows, because it goes next. With a surge at least one: the surge stays until that one is
     ready."""
-    _, away = limits(saved_strategy(group_set.metadata), group_set.replicas)
+    away = group_limits(saved_strategy(group_set.metadata), group_set.replicas).unavailable
     stands_in = rolls_without_surge(group_set) or _AT_ONCE.items() <= group_set.rolling.items()
     return away if stands_in else max(1, away)

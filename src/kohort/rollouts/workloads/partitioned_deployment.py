@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.objects import int_or_string, well_known_names
+from kohort.objects import well_known_names
 from kohort.objects.apps import Deployment, ReplicaSet
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.recorded_json import read_recorded
@@ -28,11 +28,11 @@ from kohort.rollouts import step_arithmetic
 from kohort.rollouts.template_hash import template_hash
 from kohort.rules import rollout_labels
 from kohort.rules.group_identity import parse_index
+from kohort.rules.rolling_limits import RollLimits, deployment_limits
 
 REVISION: Final = well_known_names.DEPLOYMENT_REVISION
 _DESIRED: Final = well_known_names.DESIRED_REPLICAS
 _MOST: Final = well_known_names.MAX_REPLICAS
-_DEFAULT_LIMIT: Final = "25%"
 
 
 class RollingLimits(View, frozen=True):
@@ -72,16 +72,9 @@ def expected_new(strategy: PartitionStrategy, replicas: int) -> int:
     return step_arithmetic.planned_in_place(strategy.partition, replicas)
 
 
-def limits(strategy: PartitionStrategy, replicas: int) -> tuple[int, int]:
-    """Surge and unavailability."""
+def limits(strategy: PartitionStrategy, replicas: int) -> RollLimits:
     given = strategy.rolling_update or RollingLimits()
-    surge = _DEFAULT_LIMIT if given.max_surge is None else given.max_surge
-    away = _DEFAULT_LIMIT if given.max_unavailable is None else given.max_unavailable
-    found = (
-        int_or_string.resolve(surge, replicas, round_up=True),
-        int_or_string.resolve(away, replicas, round_up=False),
-    )
-    return found if any(found) else (0, 1)
+    return deployment_limits(given.max_surge, given.max_unavailable, replicas)
 
 
 def is_partitioned(deployment: Deployment) -> bool:
@@ -215,7 +208,7 @@ def scale_patch(deployment: Deployment, strategy: PartitionStrategy, size: int, 
 
 def _most_pods(deployment: Deployment, strategy: PartitionStrategy) -> int:
     replicas = deployment.spec.replicas or 0
-    return replicas + limits(strategy, replicas)[0]
+    return replicas + limits(strategy, replicas).surge
 
 
 def noted_size(deployment: Deployment, size: int, *, others_drain: bool) -> str | None:

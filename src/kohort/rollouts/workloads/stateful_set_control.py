@@ -7,7 +7,6 @@ import msgspec
 
 from kohort.kube.errors import NotFound
 from kohort.kube.resources import PODS, STATEFUL_SETS, Key
-from kohort.objects import int_or_string
 from kohort.objects.apps import StatefulSet
 from kohort.objects.core import Pod
 from kohort.objects.counted_nouns import counted, counted_of
@@ -24,6 +23,7 @@ from kohort.rollouts.workloads.workload_control import WorkloadControl, may_shri
 from kohort.rules import rollout_labels
 from kohort.rules.group_identity import parse_pod_name
 from kohort.rules.group_state import pod_is_ready
+from kohort.rules.rolling_limits import stateful_set_limit
 
 _NO_ORDINAL: Final = -1
 
@@ -374,8 +374,7 @@ def _not_promoted(stable: StatefulSet) -> str:
 def _may_be_away(stable: StatefulSet) -> int:
     """How many pods its own roll may take away at a time."""
     rolling = stable.spec.update_strategy.rolling_update
-    given = rolling.max_unavailable if rolling is not None else None
-    return 1 if given is None else max(1, int_or_string.resolve(given, stable.replicas, round_up=False))
+    return stateful_set_limit(rolling.max_unavailable if rolling is not None else None, stable.replicas)
 
 
 def _revision(pod: Pod) -> str:

@@ -21,6 +21,7 @@ from kohort.cluster.apiserver.kinds.pod_templates import (
 from kohort.cluster.apiserver.schema.field_checks import Errors, immutable, nonnegative
 from kohort.objects.field_errors import FieldError, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
+from kohort.rules.rolling_limits import DEFAULT_LIMIT_OF_DEPLOYMENTS
 
 
 class DeploymentStrategy(WorkloadStrategy):
@@ -38,7 +39,7 @@ class DeploymentStrategy(WorkloadStrategy):
             rolling = strategy.setdefault("rollingUpdate", {})
             for field in ("maxUnavailable", "maxSurge"):
                 if rolling.get(field) is None:
-                    rolling[field] = "25%"
+                    rolling[field] = DEFAULT_LIMIT_OF_DEPLOYMENTS
         if spec.get("revisionHistoryLimit") is None:
             spec["revisionHistoryLimit"] = HISTORY_LIMIT
         if spec.get("progressDeadlineSeconds") is None:

@@ -7,7 +7,7 @@ import msgspec
 from kohort.cluster.workloads import conditions, controller_ref
 from kohort.cluster.workloads.deployment import owned_replicasets, status
 from kohort.cluster.workloads.deployment import plan as deployment_plan
-from kohort.cluster.workloads.deployment.plan import Budget, Sizes
+from kohort.cluster.workloads.deployment.plan import Sizes
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, AlreadyExists, ApiError, NotFound
@@ -16,6 +16,7 @@ from kohort.kube.manager import Manager
 from kohort.kube.resources import DEPLOYMENTS, REPLICA_SETS, Key
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
+from kohort.rules.rolling_limits import RollLimits, deployment_limits
 
 
 class _Set:
@@ -49,7 +50,7 @@ class Deployments:
             await self._write_status(deployment, sets, owned_replicasets.find_new(deployment, sets), progress=None)
             return None
         deployment = await self._write_pause_condition(deployment)
-        limits = budget_of(deployment)
+        limits = limits_of(deployment)
         new = await self._sync_new_set(deployment, sets, owned_replicasets.find_new(deployment, sets))
         paused = bool(deployment["spec"].get("paused"))
         if paused or self._was_scaled(deployment, sets):
@@ -62,7 +63,7 @@ class Deployments:
         return await self._roll_out(deployment, sets, new, limits)
 
     async def _roll_out(
-        self, deployment: JsonObject, sets: list[JsonObject], found: JsonObject | None, limits: Budget
+        self, deployment: JsonObject, sets: list[JsonObject], found: JsonObject | None, limits: RollLimits
     ) -> Requeue | None:
         new = await self._roll(deployment, sets, found, limits)
         current = [self._fresh(one) for one in sets]
@@ -103,7 +104,7 @@ class Deployments:
     # Writing
 
     def _scaling(
-        self, deployment: JsonObject, sets: Sequence[JsonObject], new: JsonObject | None, limits: Budget
+        self, deployment: JsonObject, sets: Sequence[JsonObject], new: JsonObject | None, limits: RollLimits
     ) -> Sizes:
         return deployment_plan.plan_scaling(
             deployment["spec"].get("replicas", 1),
@@ -115,7 +116,7 @@ class Deployments:
         )
 
     async def _roll(
-        self, deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None, limits: Budget
+        self, deployment: JsonObject, sets: list[JsonObject], new: JsonObject | None, limits: RollLimits
     ) -> JsonObject | None:
         wanted = deployment["spec"].get("replicas", 1)
         recreate = deployment["spec"]["strategy"]["type"] == "Recreate"
@@ -163,7 +164,7 @@ class Deployments:
         await self.client.patch(REPLICA_SETS, metadata["name"], metadata["namespace"], body)
         return {**new, "spec": {**new["spec"], "minReadySeconds": seconds}}
 
-    async def _create(self, deployment: JsonObject, sets: list[JsonObject], limits: Budget) -> JsonObject | None:
+    async def _create(self, deployment: JsonObject, sets: list[JsonObject], limits: RollLimits) -> JsonObject | None:
         """Create a set for the current template: as large as the surge allows, or complete with Recreate."""
         replicas = wanted = deployment["spec"].get("replicas", 1)
         if deployment["spec"]["strategy"]["type"] == "RollingUpdate":
@@ -203,7 +204,9 @@ class Deployments:
             await self._set_progress(deployment, "False", "ReplicaSetCreateError", message)
         self.recorder.warning(DEPLOYMENTS, deployment, "ReplicaSetCreateError", message)
 
-    async def _resize(self, deployment: JsonObject, sets: Sequence[JsonObject], sizes: Sizes, limits: Budget) -> None:
+    async def _resize(
+        self, deployment: JsonObject, sets: Sequence[JsonObject], sizes: Sizes, limits: RollLimits
+    ) -> None:
         note = owned_replicasets.scale_annotations(deployment, deployment["spec"].get("replicas", 1) + limits.surge)
         for one in sets:
             name = one["metadata"]["name"]
@@ -268,7 +271,7 @@ class Deployments:
     ) -> None:
         """`progress`: in a rollout, whether the new set was created or found; None outside of one."""
         wanted = status.counts(sets, new)
-        found = status.with_availability(deployment, wanted, budget_of(deployment))
+        found = status.with_availability(deployment, wanted, limits_of(deployment))
         if progress is not None:
             found = status.with_progress(deployment, wanted, found, new, progress)
             found = status.with_failures(found, new, sets)
@@ -316,11 +319,11 @@ def _newest(sets: Sequence[JsonObject], besides: JsonObject | None = None) -> in
     return max((owned_replicasets.revision_of(one) for one in sets if one["metadata"]["uid"] != uid), default=0)
 
 
-def budget_of(deployment: JsonObject) -> Budget:
+def limits_of(deployment: JsonObject) -> RollLimits:
     rolling = deployment["spec"]["strategy"].get("rollingUpdate")
     if rolling is None:
-        return Budget(0, 0)
-    return deployment_plan.budget(deployment["spec"].get("replicas", 1), rolling["maxSurge"], rolling["maxUnavailable"])
+        return RollLimits(0, 0)
+    return deployment_limits(rolling["maxSurge"], rolling["maxUnavailable"], deployment["spec"].get("replicas", 1))
 
 
 def _sized_by_others(deployment: JsonObject) -> bool:

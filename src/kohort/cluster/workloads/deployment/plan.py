@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kohort.objects import int_or_string
 from kohort.rules.proportional_scaling import ScaledSet, proportional_sizes
+from kohort.rules.rolling_limits import RollLimits
 
 
 class ReplicaSetFacts(msgspec.Struct, frozen=True):
@@ -28,27 +28,11 @@ class ReplicaSetFacts(msgspec.Struct, frozen=True):
     """`max-replicas` annotation: that size plus the surge of then."""
 
 
-class Budget(msgspec.Struct, frozen=True):
-    """The limits of a rolling update in pods."""
-
-    surge: int
-    unavailable: int
-
-
-def budget(replicas: int, max_surge: int | str, max_unavailable: int | str) -> Budget:
-    """Percentages of the replicas: surge rounds up, unavailable rounds down; never both 0, or nothing could move."""
-    surge = int_or_string.resolve(max_surge, replicas, round_up=True)
-    unavailable = min(int_or_string.resolve(max_unavailable, replicas, round_up=False), replicas)
-    if surge == 0 and unavailable == 0:
-        unavailable = 1
-    return Budget(surge, unavailable)
-
-
 Sizes = dict[str, int]
 """New `spec.replicas` by ReplicaSet name; sets that keep their size are absent."""
 
 
-def plan_rolling(replicas: int, limits: Budget, new: ReplicaSetFacts, old: Sequence[ReplicaSetFacts]) -> Sizes:
+def plan_rolling(replicas: int, limits: RollLimits, new: ReplicaSetFacts, old: Sequence[ReplicaSetFacts]) -> Sizes:
     """One step of a rolling update: grow the new set, or else shrink the old ones."""
     grown = _grow(replicas, limits, new, old)
     if grown != new.replicas:
@@ -56,7 +40,7 @@ def plan_rolling(replicas: int, limits: Budget, new: ReplicaSetFacts, old: Seque
     return _shrink(replicas, limits, new, old)
 
 
-def _grow(replicas: int, limits: Budget, new: ReplicaSetFacts, old: Sequence[ReplicaSetFacts]) -> int:
+def _grow(replicas: int, limits: RollLimits, new: ReplicaSetFacts, old: Sequence[ReplicaSetFacts]) -> int:
     if new.replicas >= replicas:
         return replicas
     total = new.replicas + sum(one.replicas for one in old)
@@ -64,7 +48,7 @@ def _grow(replicas: int, limits: Budget, new: ReplicaSetFacts, old: Sequence[Rep
     return min(new.replicas + room, replicas)
 
 
-def _shrink(replicas: int, limits: Budget, new: ReplicaSetFacts, old: Sequence[ReplicaSetFacts]) -> Sizes:
+def _shrink(replicas: int, limits: RollLimits, new: ReplicaSetFacts, old: Sequence[ReplicaSetFacts]) -> Sizes:
     minimum = replicas - limits.unavailable
     total = new.replicas + sum(one.replicas for one in old)
     spare = total - minimum - (new.replicas - new.available)
@@ -96,7 +80,7 @@ def plan_recreate(replicas: int, new: ReplicaSetFacts | None, old: Sequence[Repl
 
 def plan_scaling(
     replicas: int,
-    limits: Budget,
+    limits: RollLimits,
     sets: Sequence[ReplicaSetFacts],
     new: ReplicaSetFacts | None = None,
     *,

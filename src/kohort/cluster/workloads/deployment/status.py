@@ -16,9 +16,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kohort.cluster.workloads import conditions
-from kohort.cluster.workloads.deployment.plan import Budget
 from kohort.kube import clock
 from kohort.objects.json_types import JsonObject
+from kohort.rules.rolling_limits import RollLimits
 
 
 def counts(sets: Sequence[JsonObject], new: JsonObject | None) -> JsonObject:
@@ -48,7 +48,7 @@ def has_deadline(deployment: JsonObject) -> bool:
     return deployment["spec"].get("progressDeadlineSeconds") not in (None, 2147483647)
 
 
-def with_availability(deployment: JsonObject, status: JsonObject, limits: Budget) -> list[JsonObject]:
+def with_availability(deployment: JsonObject, status: JsonObject, limits: RollLimits) -> list[JsonObject]:
     """The conditions with Available set from the counters in `status`."""
     found: list[JsonObject] = (deployment.get("status") or {}).get("conditions") or []
     wanted = deployment["spec"].get("replicas", 1)

@@ -29,7 +29,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from kohort.objects import int_or_string
+from kohort.rules.rolling_limits import stateful_set_limit
 
 BURST: Final = 500
 MOST_PENDING: Final = 5000
@@ -284,10 +284,8 @@ def _roll(facts: SetFacts, pods: Sequence[PodFacts]) -> _Steps:
 
 
 def roll_budget(facts: SetFacts) -> int:
-    """How many pods may be unavailable at once: a number, or a percentage of the replicas rounded down, at least 1."""
-    if facts.max_unavailable is None:
-        return 1
-    return max(1, int_or_string.resolve(facts.max_unavailable, facts.replicas, round_up=False))
+    """How many pods may be unavailable at once."""
+    return stateful_set_limit(facts.max_unavailable, facts.replicas)
 
 
 def _healthy(pod: PodFacts) -> bool:
