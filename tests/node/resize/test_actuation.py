@@ -9,6 +9,7 @@ import pytest
 from tests.node.fake_cgroups import ROOM, Died, Machine, decide
 from tests.node.resizing import sized
 
+from kohort.node.cgroups import Cgroups
 from kohort.node.resize.actuation import ActuationFailed, actuated_from_cgroups
 from kohort.node.resize.plan import in_progress
 from kohort.node.resource_views import figures_of
@@ -159,6 +160,34 @@ async def test_w3_a_pure_pod_level_decrease_is_checked_too(tmp_path: Path) -> No
     shrunk = sized(pod="200m/200Mi:400m/210Mi", c1="50m/50Mi:100m/100Mi", c2="100m/100Mi:200m/200Mi")
     with pytest.raises(ActuationFailed, match="set pod memory limit"):
         await machine.resize(shrunk)
+
+
+LATE = {
+    "more in use": (str(150 << 20), f"below current usage ({150 << 20})"),
+    "usage unknown": ("", "while its usage is unknown"),
+}
+
+
+@pytest.mark.parametrize("who", ["c2", "podu1"])
+@pytest.mark.parametrize("late", LATE)
+async def test_memory_is_checked_again_right_before_each_limit_goes_down(tmp_path: Path, who: str, late: str) -> None:
+    """The usage changes once `memory.high` is written, after the first check."""
+    machine = Machine(tmp_path)
+    machine.run(BEFORE)
+    content, problem = LATE[late]
+
+    def observer(kind: str, path: Path, written: str) -> None:
+        if path.name == "memory.high" and path.parent.name == who:
+            (path.parent / "memory.current").write_text(content)
+
+    machine.cgroups = Cgroups(tmp_path / "cgroup", observer)
+    shrunk = sized(pod="200m/120Mi:400m/120Mi", c1="50m/50Mi:100m/100Mi", c2="100m/70Mi:200m/70Mi", generation=2)
+    what, limit = {"c2": ('container "c2"', 70 << 20), "podu1": ("pod", 120 << 20)}[who]
+    with pytest.raises(ActuationFailed) as failed:
+        await machine.resize(shrunk)
+    assert str(failed.value) == f"attempting to set {what} memory limit ({limit}) {problem}"
+    files = machine.files(BEFORE)
+    assert files[f"{who}/memory.high"] == "max" and int(files[f"{who}/memory.max"]) > limit
 
 
 async def test_w10_what_cannot_be_remembered_is_not_accepted(tmp_path: Path) -> None:

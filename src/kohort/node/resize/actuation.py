@@ -21,6 +21,7 @@ import msgspec
 from kohort.node.cgroups import Cgroups
 from kohort.node.resize.allocation import Allocations
 from kohort.node.resize.plan import (
+    POD,
     LimitBelowUsage,
     RecordContainer,
     RecordPod,
@@ -31,7 +32,9 @@ from kohort.node.resize.plan import (
     after_step,
     changes,
     check_memory,
+    container_called,
     joined_updates,
+    memory_problem,
     plan_resize,
 )
 from kohort.node.resource_views import Actuated, Figures, figures_of
@@ -93,7 +96,7 @@ class CgroupActuator:
                     case WritePod(file, content):
                         await self._write_pod(allocated, path, file, content, held)
                     case WriteContainer(name, file, content) if self._runtime is None:
-                        self._write(self._place(allocated, name), file, content)
+                        self._write(container_called(name), self._place(allocated, name), file, content)
                     case WriteContainer(_, file, content):
                         writes[file] = content
                     case RecordContainer(name) if self._runtime is not None and writes:
@@ -117,7 +120,7 @@ class CgroupActuator:
 
     async def _write_pod(self, allocated: Pod, path: Path, file: str, content: str, held: CgroupValues) -> None:
         try:
-            self._write(path, file, content)
+            self._write(POD, path, file, content)
         except (LimitBelowUsage, OSError):
             if self._runtime is not None:
                 with contextlib.suppress(OSError):
@@ -139,7 +142,7 @@ class CgroupActuator:
         assert values.memory_max is not None
         self._cgroups.write(place, "memory.high", str(values.memory_max))
         try:
-            self._check_usage(place, f'container "{name}"', values.memory_max)
+            self._check_usage(container_called(name), place, values.memory_max)
             await runtime.resize(allocated.metadata.uid, name, values)
         finally:
             if self._cgroups.read(place, "memory.high") not in ("", before):
@@ -157,7 +160,7 @@ class CgroupActuator:
             if self._cgroups.read(place, "memory.high") not in ("", content):
                 self._cgroups.write(place, "memory.high", content)
 
-    def _write(self, path: Path, file: str, content: str) -> None:
+    def _write(self, what: str, path: Path, file: str, content: str) -> None:
         """A memory limit goes down in two steps: `memory.high` first, then the memory in use is checked again, so that
         processes that have allocated more since the first check are not killed."""
         if file != "memory.max" or content == "max" or not self._lowers(path, int(content)):
@@ -166,16 +169,16 @@ class CgroupActuator:
         before = self._cgroups.read(path, "memory.high") or "max"
         self._cgroups.write(path, "memory.high", content)
         try:
-            self._check_usage(path, path.name, int(content))
+            self._check_usage(what, path, int(content))
             self._cgroups.write(path, file, content)
         finally:
             self._cgroups.write(path, "memory.high", before)
 
-    def _check_usage(self, path: Path, what: str, limit: int) -> None:
+    def _check_usage(self, what: str, path: Path, limit: int) -> None:
         """Raises LimitBelowUsage."""
         usage = self._cgroups.usage(path, {}, count_cache=self._count_cache).pod
-        if usage is not None and usage >= limit:
-            raise LimitBelowUsage(f"attempting to set {what} memory limit ({limit}) below current usage ({usage})")
+        if problem := memory_problem(what, limit, usage):
+            raise LimitBelowUsage(problem)
 
     def _lowers(self, path: Path, limit: int) -> bool:
         held = self._cgroups.held(path).memory_max

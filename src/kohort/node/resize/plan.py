@@ -37,6 +37,8 @@ from kohort.resources.cgroups import DEFAULT_SETTINGS, cpu_max
 from kohort.rules.resize_restart import restarts_container
 
 RESOURCES: Final = (MEMORY, CPU)
+POD: Final = "pod"
+"""What messages call the pod as a whole."""
 
 
 class StopContainer(msgspec.Struct, frozen=True):
@@ -249,22 +251,24 @@ def after_step(actuated: Actuated, step: Step) -> Actuated:
 
 
 class LimitBelowUsage(Exception):
-    """A memory limit cannot be lowered to what is in use."""
+    """A memory limit is not lowered: more is in use, or what is in use is unknown."""
 
 
 def check_memory(target: CgroupTarget, held: CgroupValues, changed: list[Change], usage: Usage) -> None:
     """Raises LimitBelowUsage. `held` is what the pod's cgroup holds."""
-    problems = []
-    if _lowered(held.memory_max, target.pod.memory_limit):
-        problems.append(_problem("pod", target.pod.memory_limit, _staying(changed, usage)))
-    problems += [
-        _problem(_named(each), each.after.memory_limit, usage.containers.get(each.container.name))
-        for each in changed
-        if not each.restart and _lowered(each.before.memory_limit, each.after.memory_limit)
+    asked = [(POD, held.memory_max, target.pod.memory_limit, _staying(changed, usage))]
+    for each in changed:
+        if not each.restart:
+            name = each.container.name
+            in_use = usage.containers.get(name)
+            asked.append((container_called(name), each.before.memory_limit, each.after.memory_limit, in_use))
+    problems = [
+        memory_problem(what, after, in_use)
+        for what, before, after, in_use in asked
+        if after is not None and after < _infinite(before)
     ]
-    found = [problem for problem in problems if problem]
-    if found:
-        raise LimitBelowUsage("; ".join(found))
+    if any(problems):
+        raise LimitBelowUsage("; ".join(filter(None, problems)))
 
 
 def _staying(changed: list[Change], usage: Usage) -> int | None:
@@ -273,12 +277,9 @@ def _staying(changed: list[Change], usage: Usage) -> int | None:
     return None if usage.pod is None else max(usage.pod - going, 0)
 
 
-def _lowered(before: int | None, after: int | None) -> bool:
-    return after is not None and after < (math.inf if before is None else before)
-
-
-def _problem(what: str, limit: int | None, usage: int | None) -> str:
-    assert limit is not None
+def memory_problem(what: str, limit: int, usage: int | None) -> str:
+    """Why the memory limit of a pod or container may not go down to `limit` now; empty if it may. Asked before the
+    first write of a resize, and for each limit again right before it is written."""
     if usage is None:
         return f"attempting to set {what} memory limit ({limit}) while its usage is unknown"
     if usage >= limit:
@@ -286,5 +287,5 @@ def _problem(what: str, limit: int | None, usage: int | None) -> str:
     return ""
 
 
-def _named(change: Change) -> str:
-    return f'container "{change.container.name}"'
+def container_called(container: str) -> str:
+    return f'container "{container}"'
