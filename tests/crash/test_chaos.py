@@ -14,7 +14,7 @@ PLANTED_FAULT = f"""
 from tests.crash.chaos import run_chaos
 from kohort.groups import disruption_budget, evictions
 
-evictions.decide_eviction = lambda group, away, limit: disruption_budget.decide_eviction(group, {{}}, 100)
+evictions.decide_eviction = lambda group, state, away, limit: disruption_budget.decide_eviction(group, state, {{}}, 100)
 run_chaos({SEED}, {LENGTH})
 """
 

@@ -21,10 +21,12 @@ from kohort.groups.disruption_budget import (
     DisruptedGroup,
     DisruptionBudget,
     EvictionAllowed,
+    EvictionDecision,
     EvictionRefused,
     decide_eviction,
     disruptions_allowed,
     groups_away,
+    rolled_from,
     rolled_groups,
     valid_notes,
     without_evicted,
@@ -32,6 +34,7 @@ from kohort.groups.disruption_budget import (
 from kohort.kube.errors import Invalid, TooManyRequests
 from kohort.kube.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
 from kohort.kube.tasks import cancel_all
+from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.json_types import JsonObject
 from kohort.rules.group_state import GroupState
 from kohort.testing import Cluster
@@ -65,10 +68,32 @@ def test_which_groups_are_away() -> None:
 
 def test_an_eviction_is_allowed_where_it_costs_nothing_or_the_budget_has_room() -> None:
     away, none = AwayGroups(2, {0: None, 1: AwayReason.NOT_READY}), AwayGroups(1, {0: None})
-    assert decide_eviction(1, away, 0) == EvictionAllowed(noted=False)
-    assert decide_eviction(0, away, 2) == EvictionAllowed(noted=True)
-    assert decide_eviction(0, away, 1) == EvictionRefused(1, away)
-    assert decide_eviction(0, none, 0) == EvictionRefused(0, none)
+    assert decide_eviction(1, BROKEN, away, 0) == EvictionAllowed(noted=False)
+    assert decide_eviction(0, READY, away, 2) == EvictionAllowed(noted=True)
+    assert decide_eviction(0, READY, away, 1) == EvictionRefused(1)
+    assert decide_eviction(0, READY, none, 0) == EvictionRefused(0)
+
+
+@pytest.mark.parametrize(
+    ("state", "limit", "expected"),
+    [
+        (BROKEN, 0, EvictionAllowed(noted=False)),
+        (None, 0, EvictionAllowed(noted=False)),
+        (READY, 1, EvictionRefused(1)),
+        (READY, 2, EvictionAllowed(noted=True)),
+    ],
+)
+def test_a_surge_group_costs_nothing_while_it_is_not_ready(
+    state: GroupState | None, limit: int, expected: EvictionDecision
+) -> None:
+    away = groups_away(2, {0: READY, 1: BROKEN, **({2: state} if state is not None else {})}, {}, 0)
+    assert decide_eviction(2, state, away, limit) == expected
+
+
+def test_a_roll_has_reached_no_group_without_a_leader_stateful_set() -> None:
+    assert rolled_from(None, 4) == 4
+    spec = {"replicas": 4, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
+    assert rolled_from(msgspec.convert({"spec": spec}, GroupStatefulSet), 4) == 2
 
 
 def test_a_note_counts_for_a_while_and_for_its_leader() -> None:
@@ -95,7 +120,8 @@ def test_no_eviction_takes_more_groups_than_the_budget(
 ) -> None:
     known = dict(enumerate(states))
     away = groups_away(len(states), known, {}, partition)
-    if isinstance(decide_eviction(group, away, limit), EvictionAllowed) and group not in away:
+    decision = decide_eviction(group, known.get(group), away, limit)
+    if isinstance(decision, EvictionAllowed) and decision.noted:
         assert len(away) + 1 <= limit
 
 

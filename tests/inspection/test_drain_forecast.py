@@ -1,6 +1,8 @@
 """What a drain would do to groups, in which order."""
 
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.builders import LeaderWorkerSet, lws
 from tests.builders import pod as built_pod
@@ -174,6 +176,33 @@ def test_turns_begin_at_1_also_if_the_first_one_waits() -> None:
         (1, 0, ["group 2"]),
         (2, 1, ["group 0"]),
     ]
+
+
+def test_surge_groups_that_are_not_ready_go_at_once() -> None:
+    """The webhook lets them go, whatever the budget says: they are not of the wanted groups."""
+    ready = [leader(index, "b") for index in range(1, 4)]
+    found = drained(guarded(1), leader(0, "b", ready=False), *ready, leader(4, "a", ready=False))
+    assert [(one.turn, one.group, one.why) for one in found.groups] == [(1, 4, "it is already not ready")]
+    assert drained(guarded(0), *ready, leader(0, "b"), leader(4, "a", ready=False)).ends
+
+
+def test_surge_groups_take_no_place_of_the_budget() -> None:
+    ready = [leader(index, "a" if index == 0 else "b") for index in range(4)]
+    assert turns(drained(guarded(2), *ready, leader(4, "a"), leader(5, "a"))) == [(1, 0), (1, 4), (1, 5)]
+    assert turns(drained(guarded(1), *ready, leader(4, "a"), leader(5, "a"))) == [(1, 0), (2, 4), (2, 5)]
+
+
+@given(st.integers(0, 4), st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=7))
+def test_no_turn_takes_more_groups_than_the_budget_leaves(limit: int, groups: list[tuple[bool, bool]]) -> None:
+    """Four groups are wanted; those beyond are surge groups."""
+    pods = [leader(index, "a" if here else "b", ready=ready) for index, (here, ready) in enumerate(groups)]
+    found = drained(guarded(limit), *pods)
+    away = {index for index in range(4) if index >= len(pods) or not pods[index].ready}
+    for number in {one.turn for one in found.groups if one.turn is not None}:
+        taken = {one.group: one for one in found.groups if one.turn == number and one.group in set(range(4)) - away}
+        beside = 0 if any(one.waits_for for one in taken.values()) else len(away)
+        assert not taken or len(taken) + beside <= limit
+    assert found.ends or limit == 0
 
 
 def test_scripts_find_the_turn_of_every_group() -> None:

@@ -84,7 +84,7 @@ class GroupWebhooks:
         except BudgetBusy as busy:
             return _too_many_requests(messages.eviction_busy(_full_name(busy.group_set), name), 1)
         match answer:
-            case EvictionAnswer(group_set, EvictionRefused(limit, away)):
+            case EvictionAnswer(group_set, EvictionRefused(limit), away):
                 text = messages.eviction_refused(_full_name(group_set), name, group_set.replicas, limit, away)
                 return _too_many_requests(text)
         return {"allowed": True}

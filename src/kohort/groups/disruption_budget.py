@@ -14,6 +14,7 @@ groups where one would do. Here a group is away when one of these holds:
 | eviction of a pod | decision |
 |---|---|
 | whose group is away already | allowed: it costs nothing |
+| of a group beyond the wanted ones (a surge group) that is not ready | allowed: it costs nothing |
 | while fewer than `maxUnavailable` groups are away | allowed, and noted |
 | otherwise | refused |
 
@@ -31,6 +32,7 @@ from typing import Final
 import msgspec
 
 from kohort.objects import int_or_string
+from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
 from kohort.rules.group_identity import parse_index
@@ -102,7 +104,6 @@ class EvictionAllowed(msgspec.Struct, frozen=True):
 
 class EvictionRefused(msgspec.Struct, frozen=True):
     limit: int
-    away: AwayGroups
 
 
 EvictionDecision = EvictionAllowed | EvictionRefused
@@ -114,7 +115,7 @@ def groups_away(
     notes: Mapping[int, DisruptedGroup],
     roll_partition: int,
 ) -> AwayGroups:
-    """The wanted groups that are away. `roll_partition` is that of the leader StatefulSet."""
+    """The wanted groups that are away. `roll_partition` is that of the leader StatefulSet (`rolled_from`)."""
 
     def why(index: int, state: GroupState) -> AwayReason | None:
         if not state.ready:
@@ -137,10 +138,18 @@ def _why_not_ready(state: GroupState) -> AwayReason:
     return AwayReason.NOT_READY
 
 
-def decide_eviction(group: int, away: AwayGroups, limit: int) -> EvictionDecision:
-    if group in away:
+def rolled_from(leader_set: GroupStatefulSet | None, replicas: int) -> int:
+    """The lowest group that the roll has reached: none without a leader StatefulSet."""
+    return leader_set.partition if leader_set is not None else replicas
+
+
+def decide_eviction(
+    group: int, state: GroupState | None, away: Mapping[int, AwayReason], limit: int
+) -> EvictionDecision:
+    """`state` is that of the group; None if some of its objects do not exist."""
+    if group in away or state is None or not state.ready:
         return EvictionAllowed(noted=False)
-    return EvictionAllowed(noted=True) if len(away) < limit else EvictionRefused(limit, away)
+    return EvictionAllowed(noted=True) if len(away) < limit else EvictionRefused(limit)
 
 
 def disruptions_allowed(away: Mapping[int, AwayReason], limit: int, replicas: int) -> int:

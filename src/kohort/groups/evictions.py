@@ -10,16 +10,18 @@ import msgspec
 
 from kohort.groups import disruption_budget
 from kohort.groups.disruption_budget import (
+    AwayGroups,
     DisruptedBy,
     DisruptedGroup,
     EvictionAllowed,
     EvictionDecision,
     decide_eviction,
     groups_away,
+    rolled_from,
     valid_notes,
 )
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.groups.observed_groups import wanted_placement, with_failed_groups
+from kohort.groups.observed_groups import group_states
 from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.errors import Conflict
@@ -29,7 +31,6 @@ from kohort.objects.core import Pod
 from kohort.objects.selectors import selecting
 from kohort.rules import group_labels
 from kohort.rules.group_identity import group_index, has_place_in_group, leader_labels, leads_group
-from kohort.rules.group_state import group_size, group_state
 
 _TRIES: Final = 8
 _ENDED: Final = ("Succeeded", "Failed")
@@ -46,6 +47,7 @@ class BudgetBusy(Exception):
 class EvictionAnswer(msgspec.Struct, frozen=True):
     group_set: LeaderWorkerSet
     decision: EvictionDecision
+    away: AwayGroups
 
 
 async def answer_eviction(client: Client, namespace: str, name: str, *, dry_run: bool) -> EvictionAnswer | None:
@@ -60,9 +62,9 @@ async def answer_eviction(client: Client, namespace: str, name: str, *, dry_run:
         group_set = await client.find(LEADER_WORKER_SETS, owner, namespace, type=LeaderWorkerSet)
         if group_set is None or group_set.metadata.deleting or group_set.disruption_budget is None:
             return None
-        decision, note = await _decide(client, group_set, group_set.disruption_budget, group)
+        answer, note = await _decide(client, group_set, group_set.disruption_budget, group)
         if note is None or dry_run:
-            return EvictionAnswer(group_set, decision)
+            return answer
         try:
             status = {"disruptedGroups": {str(group): note}}
             await client.patch_status(LEADER_WORKER_SETS, group_set, status, locked=True)
@@ -70,14 +72,14 @@ async def answer_eviction(client: Client, namespace: str, name: str, *, dry_run:
             if attempt == _TRIES:
                 raise BudgetBusy(group_set) from problem
             continue
-        return EvictionAnswer(group_set, decision)
+        return answer
     return None
 
 
 async def _decide(
     client: Client, group_set: LeaderWorkerSet, budget: disruption_budget.DisruptionBudget, group: int
-) -> tuple[EvictionDecision, dict[str, str] | None]:
-    """The decision, and what is to be noted."""
+) -> tuple[EvictionAnswer, dict[str, str] | None]:
+    """The answer, and what is to be noted."""
     metadata, selector = group_set.metadata, f"{group_labels.NAME}={group_set.metadata.name}"
     sets = await client.list(STATEFUL_SETS, metadata.namespace, label_selector=selector, type=GroupStatefulSet)
     pods = await client.list(
@@ -89,25 +91,18 @@ async def _decide(
     by_name = {one.metadata.name: one for one in sets.items}
     leader_set = by_name.get(metadata.name)
     revision = leader_set.metadata.labels.get(group_labels.REVISION, "") if leader_set is not None else ""
-    states, leaders, placement = {}, {}, wanted_placement(group_set)
-    found: dict[int, Pod] = {}
-    for leader in pods.items:
-        index = leads_group(metadata.name, leader.metadata.name, leader.metadata.labels)
-        if index is None:
-            continue
-        workers, size = by_name.get(leader.metadata.name), group_size(leader, group_set.template.size)
-        state = group_state(leader, workers, revision, size, placement)
-        if state is not None:
-            states[index], leaders[index], found[index] = state, leader.metadata.uid, leader
-    states = with_failed_groups(states, group_set, found)
+    by_group = {
+        index: pod
+        for pod in pods.items
+        if (index := leads_group(metadata.name, pod.metadata.name, pod.metadata.labels)) is not None
+    }
+    states = group_states(group_set, revision, by_group, by_name.get)
+    leaders = {index: pod.metadata.uid for index, pod in by_group.items()}
     notes = valid_notes(group_set.status.disrupted_groups, leaders, clock.now())
-    partition = leader_set.partition if leader_set is not None else group_set.replicas
-    away = groups_away(group_set.replicas, states, notes, partition)
-    decision = decide_eviction(group, away, budget.groups(group_set.replicas))
-    state = states.get(group)
-    if group >= group_set.replicas and (state is None or not state.ready):
-        return EvictionAllowed(noted=False), None
-    if isinstance(decision, EvictionAllowed) and decision.noted and group in leaders:
+    away = groups_away(group_set.replicas, states, notes, rolled_from(leader_set, group_set.replicas))
+    decision = decide_eviction(group, states.get(group), away, budget.groups(group_set.replicas))
+    answer = EvictionAnswer(group_set, decision, away)
+    if isinstance(decision, EvictionAllowed) and decision.noted:
         note = DisruptedGroup(leaders[group], clock.micro_timestamp(), DisruptedBy.EVICTION)
-        return decision, {"leader": note.leader, "at": note.at, "by": note.by.value}
-    return decision, None
+        return answer, {"leader": note.leader, "at": note.at, "by": note.by.value}
+    return answer, None

@@ -1,11 +1,10 @@
-"""From cached objects to the state of groups. When a group is ready or updated is decided by `rules.group_state`."""
+"""From objects to the state of groups. When a group is ready or updated is decided by `rules.group_state`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from kohort.groups.caches import GroupCache
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision, by_key
-from kohort.kube.resources import Key
+from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Pod
 from kohort.rules import group_labels
 from kohort.rules.group_state import GroupState, group_size, group_state, leader_is_updated, placement_of
@@ -18,23 +17,21 @@ def wanted_placement(group_set: LeaderWorkerSet) -> dict[str, str]:
     return placement_of({**own, **group_set.placement_annotations})
 
 
-def group_states(cache: GroupCache, group_set: LeaderWorkerSet, revision: str) -> dict[int, GroupState]:
-    """The groups of a set whose objects exist, by index."""
-    key = Key(group_set.metadata.namespace, group_set.metadata.name)
+def group_states(
+    group_set: LeaderWorkerSet,
+    revision: str,
+    leaders: Mapping[int, Pod],
+    stateful_set: Callable[[str], GroupStatefulSet | None],
+) -> dict[int, GroupState]:
+    """The groups of a set whose objects exist, by index. Those that are held or wait to be recreated are not ready.
+    `stateful_set` finds the StatefulSet of workers by its name."""
     default_size, placement = group_set.template.size, wanted_placement(group_set)
     states: dict[int, GroupState] = {}
-    for index, leader in cache.leaders(key).items():
-        workers = cache.stateful_sets.get(Key(key.namespace, leader.metadata.name))
+    for index, leader in leaders.items():
+        workers = stateful_set(leader.metadata.name)
         state = group_state(leader, workers, revision, group_size(leader, default_size), placement)
         if state is not None:
             states[index] = state
-    return with_failed_groups(states, group_set, cache.leaders(key))
-
-
-def with_failed_groups(
-    states: Mapping[int, GroupState], group_set: LeaderWorkerSet, leaders: Mapping[int, Pod]
-) -> dict[int, GroupState]:
-    """The states of groups, where those that have failed are not ready: they are held, or wait to be recreated."""
     return with_restart_states(
         states,
         group_set.status.restarts,

@@ -123,13 +123,14 @@ class SetController:
             return Requeue(after=_CACHE_BEHIND)
         group_set = self._with_draining_groups(self._with_withdrawn_release(group_set), leader_set)
         revision, is_new = await self._ensure_revision(group_set, leader_set)
+        leaders = self.cache.leaders(key)
         observed = SetObservation(
             group_set=group_set,
             leader_set=leader_set,
-            leaders=self.cache.leaders(key),
+            leaders=leaders,
             revision=revision,
             revisions=self.cache.revisions_of(group_set),
-            states=group_states(self.cache, group_set, revision.key),
+            states=group_states(group_set, revision.key, leaders, self._finder_of_workers(key.namespace)),
             new_revision=is_new,
             leader_budget=self.cache.leader_budgets.get(key),
         )
@@ -144,6 +145,9 @@ class SetController:
             waits.append(SPARE_SECONDS)
         soonest = min((wait for wait in waits if wait), default=0.0)
         return Requeue(after=soonest) if soonest else None
+
+    def _finder_of_workers(self, namespace: str) -> Callable[[str], GroupStatefulSet | None]:
+        return lambda name: self.cache.stateful_sets.get(Key(namespace, name))
 
     def _with_withdrawn_release(self, group_set: LeaderWorkerSet) -> LeaderWorkerSet:
         """A set whose release was withdrawn is treated as if it still had the template of the revision before."""

@@ -4,7 +4,7 @@
 |---|---|
 | that are away already | at once |
 | of a set without a disruption budget | at once, all together |
-| of a set with one | as many at a time as its budget leaves; the next when those are ready again |
+| of a set with one | as `disruption_budget.decide_eviction` lets them; the next when those are ready again |
 | of a set whose budget is 0 | never: the drain does not end |
 | of a set with one that groups use up which are held | never: held groups do not come back by themselves |
 | of a set that does not give up pods of lost nodes, if the node is lost | never: pods there cannot be seen to end |
@@ -18,7 +18,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from kohort.groups.disruption_budget import AwayReason, groups_away
+from kohort.groups.disruption_budget import (
+    AwayReason,
+    EvictionRefused,
+    decide_eviction,
+    groups_away,
+    rolled_from,
+)
 from kohort.groups.restart_decision import restart_policy
 from kohort.inspection.advice import Verb
 from kohort.inspection.eviction_obstacles import (
@@ -35,7 +41,7 @@ from kohort.objects.counted_nouns import agreeing, counted
 from kohort.objects.policy import PodDisruptionBudget
 from kohort.rules import group_labels
 from kohort.rules.group_identity import is_leader
-from kohort.rules.group_state import RestartState
+from kohort.rules.group_state import GroupState, RestartState
 
 _RECREATING = (group_labels.RECREATE_ON_RESTART, group_labels.RECREATE_WHEN_STARTED)
 
@@ -139,13 +145,13 @@ def _groups_of_set(snapshot: Snapshot, node: str, bound: frozenset[ClaimKey]) ->
     claims = {index: claims_of_pods(pods, bound) for index, pods in here.items()}
     staying = frozenset(index for index, found in claims.items() if found)
     leader_set = snapshot.leader_set
-    partition = leader_set.partition if leader_set is not None else group_set.replicas
-    away = groups_away(group_set.replicas, snapshot.states, {}, partition)
+    away = groups_away(group_set.replicas, snapshot.states, {}, rolled_from(leader_set, group_set.replicas))
     budget = group_set.disruption_budget
     limit = budget.groups(group_set.replicas) if budget is not None else len(here) + len(away)
     leading = {index for index, pods in here.items() for pod in pods if is_leader(pod.metadata.labels)}
     held = frozenset(index for index, why in away.items() if why is AwayReason.HELD and index not in leading)
-    turns = _turns(sorted(here), away, limit, staying, held)
+    states = {index: snapshot.states.get(index) for index in sorted(here)}
+    turns = _turns(states, group_set.replicas, away, limit, staying, held)
     whole = restart_policy(group_set) in _RECREATING
     found = []
     for index, turn in turns.items():
@@ -173,32 +179,41 @@ class _Turn(NamedTuple):
 
 
 def _turns(
-    groups: Sequence[int],
+    states: Mapping[int, GroupState | None],
+    replicas: int,
     away: Mapping[int, AwayReason],
     limit: int,
     staying: frozenset[int],
-    held: frozenset[int] = frozenset(),
+    held: frozenset[int],
 ) -> dict[int, _Turn]:
-    """`staying` groups do not come back while the node is drained, and `held` ones not by themselves, so each of them
-    keeps a place of the budget."""
-    found = {index: _Turn(1, f"it is already {away[index].value}") for index in groups if index in away}
-    waiting = [index for index in groups if index not in away]
-    if limit <= 0:
-        return found | dict.fromkeys(waiting, _Turn(None, "spec.disruptionBudget.maxUnavailable is 0"))
-    gone = sorted(index for index in away if index in staying or index in held)
-    number, room = 1, limit - len(away)
+    """The turns of the groups on the node, of which `states` has the states. `staying` groups do not come back while
+    the node is drained, and `held` ones not by themselves, so each of them keeps a place of the budget."""
+    found: dict[int, _Turn] = {}
+    unavailable, number = dict(away), 1
     awaited: list[int] = []
-    before = sorted(away)
-    while waiting and len(gone) < limit:
-        going, waiting = waiting[: max(0, room)], waiting[max(0, room) :]
-        found |= dict.fromkeys(going, _Turn(number, waits_for=tuple(awaited)))
-        gone += [index for index in going if index in staying]
+    while True:
+        for index, state in states.items():
+            decision = decide_eviction(index, state, unavailable, limit)
+            if index in found or isinstance(decision, EvictionRefused):
+                continue
+            why = "" if decision.noted else f"it is already {away.get(index, AwayReason.NOT_READY).value}"
+            found[index] = _Turn(number, why, tuple(awaited))
+            if index < replicas:  # The budget counts wanted groups alone.
+                unavailable[index] = AwayReason.EVICTED
+        gone = {index: why for index, why in unavailable.items() if index in staying or index in held}
+        if len(found) == len(states) or gone == unavailable:
+            break
+        awaited, unavailable = sorted(unavailable.keys() - gone.keys()), dict(gone)
         number += any(turn.number == number for turn in found.values())
-        before, awaited, room = [], sorted({*before, *going}), limit - len(gone)
+    return found | dict.fromkeys(states.keys() - found.keys(), _Turn(None, _why_never(sorted(gone), limit, held)))
+
+
+def _why_never(gone: Sequence[int], limit: int, held: frozenset[int]) -> str:
+    if limit <= 0:
+        return "spec.disruptionBudget.maxUnavailable is 0"
     by_itself = "by itself, because it is held" if len(gone) == 1 else "by themselves, because they are held"
     when = by_itself if set(gone) <= held else "while the node is drained"
-    kept = f"{_named(gone)} {'does' if len(gone) == 1 else 'do'} not come back {when}"
-    return found | dict.fromkeys(waiting, _Turn(None, kept))
+    return f"{_named(gone)} {'does' if len(gone) == 1 else 'do'} not come back {when}"
 
 
 def _named(groups: Sequence[int]) -> str:

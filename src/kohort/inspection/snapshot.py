@@ -13,7 +13,7 @@ import msgspec
 from kohort.groups.caches import GroupService
 from kohort.groups.failure_evidence import GroupFailure
 from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet, LeaderWorkerTemplate
-from kohort.groups.observed_groups import wanted_placement, with_failed_groups
+from kohort.groups.observed_groups import group_states
 from kohort.groups.revisions import Revision, matching
 from kohort.inspection.pod_context import PodContext
 from kohort.inspection.release_subject import is_releasing
@@ -26,7 +26,7 @@ from kohort.objects.policy import PodDisruptionBudget
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
 from kohort.rules.group_identity import group_index, leads_group, worker_index
-from kohort.rules.group_state import GroupsInOrder, GroupState, group_size, group_state
+from kohort.rules.group_state import GroupsInOrder, GroupState
 from kohort.rules.group_template import earlier_fingerprint, revision_fingerprint
 
 PAUSE_NOTE: Final = "kohort.dev/partition-before-pause"
@@ -174,15 +174,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def states(self) -> Mapping[int, GroupState]:
         """The state of groups whose objects exist, by the rules of the operator."""
-        found: dict[int, GroupState] = {}
-        placement = wanted_placement(self.group_set)
-        for index, leader in self.leaders.items():
-            workers = self.stateful_set(leader.metadata.name)
-            size = group_size(leader, self.group_set.template.size)
-            state = group_state(leader, workers, self.update_key, size, placement)
-            if state is not None:
-                found[index] = state
-        return with_failed_groups(found, self.group_set, self.leaders)
+        return group_states(self.group_set, self.update_key, self.leaders, self.stateful_set)
 
     @property
     def ordered_states(self) -> GroupsInOrder:
