@@ -40,7 +40,7 @@ from kohort.rollouts.workloads.workload_control import (
     release_id,
 )
 from kohort.rules import group_labels, rollout_labels
-from kohort.rules.group_identity import is_leader
+from kohort.rules.group_identity import is_leader, leader_labels
 from kohort.rules.group_template import revision_key
 from kohort.rules.rolling_limits import group_limits
 
@@ -110,7 +110,7 @@ class GroupControl(WorkloadControl[GroupSet]):
             released=self.released(release) if release is not None else "",
             rollout_id=release_id(stable),
             canary_name=canary.metadata.name if canary is not None else "",
-            pinned=_pinned(canary) if canary is not None else {},
+            pinned=leader_labels(canary.metadata.name) if canary is not None else {},
             extra_workload=not in_place,
             in_place=in_place,
             canary_lost=canary is None and bool(ours),
@@ -352,11 +352,6 @@ class GroupControl(WorkloadControl[GroupSet]):
             await self.patch(stable, in_place_release.move_partition(stable, 0, token))
             return Waiting(f"{name}: groups get their former resources back")
         return Waiting(in_place_release.text_of_return(left, stable)) if left or not stable.observed else None
-
-
-def _pinned(canary: GroupSet) -> dict[str, str]:
-    """Only leaders of the canary."""
-    return {group_labels.WORKER_INDEX: group_labels.LEADER, group_labels.NAME: canary.metadata.name}
 
 
 def _expected_key(stable: GroupSet, rollout: Rollout) -> str:
