@@ -14,8 +14,8 @@ from kohort.cli.actions.output_formats import captured
 from kohort.cli.connection import NOT_YET
 from kohort.dashboard.nodes_page import NodesPage, PodRequests, nodes_page
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.inspection.forecast import ForecastStep
 from kohort.inspection.roll_cost import accelerators_of, ready_groups, roll_cost
+from kohort.inspection.roll_simulation import ForecastStep
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.resources import (
     LEADER_WORKER_SETS,

@@ -18,7 +18,7 @@ from kohort.inspection.capacity_forecast import Room
 from kohort.inspection.cause import CauseKind
 from kohort.inspection.drain_forecast import DrainedGroup, DrainForecast
 from kohort.inspection.eviction_obstacles import EvictionObstacle
-from kohort.inspection.forecast import Forecast, ForecastStep, SetChange
+from kohort.inspection.forecast import Forecast, SetChange
 from kohort.inspection.history import HistoryEntry
 from kohort.inspection.pod_resources import PodAmounts, PodResources
 from kohort.inspection.progress import WorkloadProgress
@@ -26,6 +26,7 @@ from kohort.inspection.release import Release
 from kohort.inspection.resize_forecast import GroupResizeForecast, ResizeForecast, RoomShortage
 from kohort.inspection.resize_progress import ResizeCounts, ResizeProgress
 from kohort.inspection.roll_cost import RollCost
+from kohort.inspection.roll_simulation import ForecastStep
 from kohort.inspection.rollout_plan import PlannedStep, RolloutForecast
 from kohort.inspection.tree import GroupBranch, PodBranch, SetTree
 from kohort.inspection.workload_views import WorkloadTree

@@ -1,40 +1,35 @@
 """Forecast of what an edit of a set would do.
 
-The roll is played through with the very functions that the operator rolls by, `plan_roll` and `plan_early_roll`, on the
-assumption that every group that is made becomes ready: what is left is the order of things, how many groups are away at
-the worst moment, and how much room the surge needs.
+The roll is simulated with the functions that the operator rolls by (`roll_simulation`), on the assumption that every
+group that is made becomes ready. That shows the order of the steps, how many groups are away at the worst moment, and
+how much room the surge needs.
 
 The operator does not wait for a surge that it may do without, so the order depends on how soon surge groups are ready.
-It is played through twice: the steps and the groups that are ready are those of a surge that becomes ready when nothing
-else can go on, the room is that of one that is ready at once.
+The roll is simulated twice: the steps and the groups that are ready are those of a surge that becomes ready when
+nothing else can go on, the room is that of one that is ready at once.
 
-A group that is not ready now stays so until it is recreated, or until nothing else can go on: then the next step names
-the groups that must be ready first (`waits_for`), and `awaited_groups` says what keeps them.
+Steps may have to wait for groups that are not ready now (`waits_for`); `awaited_groups` says what keeps these.
 
-A set may want millions of groups of which few exist. Those that exist are played through, and of the others as many as
-`GroupWindow` says; the rest is counted, and asks for room like them.
+A set may want millions of groups of which few exist. Those that exist are simulated, and of the others as many as
+`GroupWindow` says; the rest is counted, and needs room like them.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
-from kohort.groups import revisions
-from kohort.groups.early_rolls import EarlyRollView, LeaderFacts, plan_early_roll
-from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.groups.messages import roll_reason
+from kohort.groups.leaderworkerset import LeaderWorkerSet, LeaderWorkerTemplate
 from kohort.groups.pod_mutation import PodRefused
-from kohort.groups.rolling_update import LeaderSet, RollView, plan_roll
 from kohort.inspection.absent_groups import MOST_ABSENT, GroupWindow
 from kohort.inspection.awaited_groups import AwaitedGroup, awaited_groups
 from kohort.inspection.capacity_forecast import Room, room_for, room_lines
 from kohort.inspection.messages import awaited_words, listed_groups, resize_forecast_lines
 from kohort.inspection.peak_demand import demand
 from kohort.inspection.readable_amounts import amount_text
-from kohort.inspection.resize_forecast import Preflight, ResizeForecast, ResizeSimulation, resize_forecast
+from kohort.inspection.resize_forecast import Preflight, ResizeForecast, resize_forecast
 from kohort.inspection.roll_cost import RollCost, roll_cost
+from kohort.inspection.roll_simulation import ForecastStep, SetEdit, simulate_roll
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.stored_templates import with_pod_defaults, with_stored_pods
 from kohort.objects.core import Node, Pod
@@ -45,32 +40,11 @@ from kohort.rollouts.group_set import GroupSet, rolling_configuration
 from kohort.rollouts.messages import duration, time_span
 from kohort.rollouts.release_forecast import forecast_release
 from kohort.rollouts.workloads.group_hold import saved_strategy
-from kohort.rules.group_state import ABSENT, GroupsInOrder, GroupState
 from kohort.rules.group_template import canonical_template
-from kohort.rules.resource_update_policy import resource_update_policy
 from kohort.rules.rollout_labels import ORIGINAL_LWS_STRATEGY
 
-_LONGEST = 10_000
-"""Steps after which a roll is taken to have no end; the largest sets need one per group."""
 _DEFAULT_STRATEGY: Final[JsonObject] = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
 """What a set gets whose user wrote none."""
-
-
-class ForecastStep(msgspec.Struct, frozen=True, rename="camel"):
-    """One move of the leader StatefulSet."""
-
-    partition: int
-    replicas: int
-    recreated: tuple[int, ...] = ()
-    created: tuple[int, ...] = ()
-    removed: tuple[int, ...] = ()
-    resized: tuple[int, ...] = ()
-    """In place."""
-    serving: int = 0
-    """Groups that are ready while this step is under way."""
-    waits_for: tuple[int, ...] = ()
-    """Groups that are not ready now, and must be before this step begins."""
-    reason: str = ""
 
 
 class SetChange(msgspec.Struct, frozen=True):
@@ -129,60 +103,84 @@ def forecast(
 ) -> Forecast:
     """`after` is the set as the server would store it, and `stored` the pods of its templates, as far as the server
     could be asked about them; `pods` are all of the cluster; `preflight` is what was said about `members_to_resize`."""
-    old = before.group_set if before is not None else None
-    asked_before = with_pod_defaults(old) if old is not None else None
-    asked_after = with_stored_pods(after, stored or {})
-    changed = old is not None and revisions.content(old) != revisions.content(after)
+    edit = SetEdit.of(before, after)
     asked = preflight or Preflight()
-    in_place = before is not None and resource_update_policy(after.spec).in_place
-    resizes, same_resizes = (
-        ResizeSimulation(before, after, asked) if before is not None and in_place else None for _ in range(2)
-    )
-    known = revisions.matching(after, before.revisions) if before is not None and changed else None
-    kept = before.using.get(known.key, ()) if before is not None and known is not None else ()
     window = GroupWindow.over(before.states if before is not None else ())
-    steps, held = _played(before, after, changed, kept, resizes, window, surge_is_late=True)
-    fast_steps, _ = _played(before, after, changed, kept, same_resizes, window, surge_is_late=False)
+    roll = simulate_roll(edit, window, asked, surge_is_late=True)
+    fast_roll = simulate_roll(edit, window, asked, surge_is_late=False)
     changes = _edited(before, after) if before is not None else []
-    recreated = tuple(index for step in steps for index in step.recreated)
-    resources = resize_forecast(before, after, resizes, asked.not_asked) if before is not None else None
-    all_now = _standing(before)
-    now = window.within(len(all_now))
+    resources = resize_forecast(before, after, roll.resizes, asked.not_asked) if before is not None else None
     released_in_place = resources is not None and resources.all_in_place
-    release = _release(before, after) if changed and not released_in_place else None
-    canary = release.extra_replicas if release is not None else 0
-    extra = max([step.replicas for step in steps], default=now) - now
-    more = max(0, window.beyond(after.replicas) - window.beyond(len(all_now)))
-    played: Sequence[ForecastStep] = fast_steps
-    if release is not None and canary:
-        played, more = _with_canary(release, now), max(0, canary - MOST_ABSENT)
-    old_template = asked_before.template if asked_before is not None else None
-    needed = demand(played, now, old_template, asked_after.template, more)
+    release = _release(before, after) if edit.changed and not released_in_place else None
+    growth = _growth(edit, window, roll.steps, fast_roll.steps, release)
+    old_template, new_set = _stored_templates(before, after, stored or {})
+    needed = demand(growth.steps, window.within(len(edit.standing)), old_template, new_set.template, growth.beyond)
+    recreated = tuple(index for step in roll.steps for index in step.recreated)
+    old_size = before.group_set.template.size if before is not None else 0
+    rollout = before.rollout if before is not None and edit.changed else None
     return Forecast(
         name=after.metadata.name,
-        action=_action(old, changed, resources, recreated, steps, changes),
+        action=_action(edit, resources, recreated, roll.steps, changes),
         changes=changes,
-        returns_to=known.revision if known is not None else 0,
-        steps=steps,
+        returns_to=edit.known.revision if edit.known is not None else 0,
+        steps=roll.steps,
         recreated=recreated,
-        held=held,
-        pods_recreated=len(recreated) * (old.template.size if old is not None else 0),
+        held=roll.held,
+        pods_recreated=len(recreated) * old_size,
         pods_made=len(recreated) * after.template.size,
-        fewest_serving=min([step.serving for step in steps], default=all_now.ready),
-        extra_groups=max(canary, extra + more, 0),
+        fewest_serving=min([step.serving for step in roll.steps], default=edit.standing.ready),
+        extra_groups=growth.groups,
         extra_pods=needed.pods,
         extra_requests=needed.requests,
-        resized=(old.template.size, after.template.size)
-        if old is not None and old.template.size != after.template.size
-        else None,
+        resized=(old_size, after.template.size) if before is not None and old_size != after.template.size else None,
         resources=resources,
         release=release,
-        cost=roll_cost(steps, before, after, more) if release is None else None,
-        room=_room(played, before, asked_after, nodes, _staying(before, pods) if changed else pods, more),
+        cost=roll_cost(roll.steps, before, after, growth.beyond) if release is None else None,
+        room=_room(growth, before, new_set, nodes, _staying(before, pods) if edit.changed else pods),
         left_out=window.beyond(after.replicas),
-        awaited=awaited_groups(before, nodes, (index for step in steps for index in step.waits_for)) if before else (),
-        **_releasing(before, changed),
+        awaited=awaited_groups(before, nodes, (index for step in roll.steps for index in step.waits_for))
+        if before is not None
+        else (),
+        rollout=rollout.metadata.name if rollout is not None else "",
+        rollout_steps=len(rollout.strategy.steps) if rollout is not None else 0,
+        rollout_unknown=_rollout_unknown(edit),
     )
+
+
+class _Growth(msgspec.Struct, frozen=True):
+    """Groups that need room on top of those that exist."""
+
+    steps: Sequence[ForecastStep]
+    """In which they are made."""
+    beyond: int
+    """Groups that are made in no step, because they are too many."""
+    groups: int
+    """How many more there are at the worst moment."""
+
+
+def _growth(
+    edit: SetEdit,
+    window: GroupWindow,
+    steps: Sequence[ForecastStep],
+    fast_steps: Sequence[ForecastStep],
+    release: ReleaseForecast | None,
+) -> _Growth:
+    """`fast_steps` are those of a roll whose surge is ready at once. A canary of a release is made instead of them."""
+    now = window.within(len(edit.standing))
+    extra = max([step.replicas for step in steps], default=now) - now
+    if release is not None and (canary := release.extra_replicas):
+        beyond = max(0, canary - MOST_ABSENT)
+        return _Growth(_with_canary(release, now), beyond, max(canary, extra + beyond))
+    beyond = max(0, window.beyond(edit.after.replicas) - window.beyond(len(edit.standing)))
+    return _Growth(fast_steps, beyond, max(extra + beyond, 0))
+
+
+def _stored_templates(
+    before: Snapshot | None, after: LeaderWorkerSet, stored: Mapping[str, JsonObject]
+) -> tuple[LeaderWorkerTemplate | None, LeaderWorkerSet]:
+    """The template before, and the set after the edit, with what the API server adds to pods."""
+    old = with_pod_defaults(before.group_set).template if before is not None else None
+    return old, with_stored_pods(after, stored)
 
 
 def _release(before: Snapshot | None, after: LeaderWorkerSet) -> ReleaseForecast | None:
@@ -239,167 +237,37 @@ def _with_canary(release: ReleaseForecast, standing: int) -> Sequence[ForecastSt
 
 
 def _room(
-    played: Sequence[ForecastStep],
-    before: Snapshot | None,
-    after: LeaderWorkerSet,
-    nodes: Sequence[Node],
-    pods: Sequence[Pod],
-    more: int,
+    growth: _Growth, before: Snapshot | None, after: LeaderWorkerSet, nodes: Sequence[Node], pods: Sequence[Pod]
 ) -> Room | None:
-    if not nodes or not any(step.created or step.recreated for step in played):
+    if not nodes or not any(step.created or step.recreated for step in growth.steps):
         return None
     try:
-        return room_for(played, after, before, nodes, pods, more)
+        return room_for(growth.steps, after, before, nodes, pods, growth.beyond)
     except PodRefused:
         return None  # no pod of this set can be made at all: that is another matter than room
 
 
-def _releasing(before: Snapshot | None, changed: bool) -> JsonObject:
-    if before is None or not changed:
-        return {}
-    if before.rollout is None:
-        return {"rollout_unknown": not before.rollouts_readable}
-    return {"rollout": before.rollout.metadata.name, "rollout_steps": len(before.rollout.strategy.steps)}
+def _rollout_unknown(edit: SetEdit) -> bool:
+    before = edit.before
+    return edit.changed and before is not None and before.rollout is None and not before.rollouts_readable
 
 
 def _action(
-    old: LeaderWorkerSet | None,
-    changed: bool,
+    edit: SetEdit,
     resources: ResizeForecast | None,
     recreated: Sequence[int],
     steps: Sequence[ForecastStep],
     changes: Sequence[SetChange],
 ) -> str:
-    if old is None:
+    if edit.before is None:
         return "create"
     if resources is not None and resources.groups and not recreated:
         return "resize"
-    if changed or recreated:
+    if edit.changed or recreated:
         return "roll"
     if any(step.created or step.removed for step in steps):
         return "scale"
     return "configure" if changes else "nothing"
-
-
-def _standing(before: Snapshot | None) -> GroupsInOrder:
-    return before.ordered_states if before is not None else GroupsInOrder({}, 0)
-
-
-def _played(
-    before: Snapshot | None,
-    after: LeaderWorkerSet,
-    changed: bool,
-    kept: Collection[int],
-    resizes: ResizeSimulation | None,
-    window: GroupWindow,
-    *,
-    surge_is_late: bool,
-) -> tuple[list[ForecastStep], tuple[int, ...]]:
-    """The steps of the roll, and the groups that the partition keeps at an old revision. Groups that are resized in
-    place are kept from the roll by the partition that their resizes ask for, as the operator does it. `kept` are groups
-    that have the wanted revision although the template changes: it returns to theirs."""
-    leaders = before.leader_set if before is not None else None
-    wanted = window.within(after.replicas)
-    current = None
-    if leaders is not None:
-        current = LeaderSet(window.within(leaders.spec.replicas), leaders.partition, wanted)
-    groups = [
-        replace(state, updated=index in kept if changed else state.updated)
-        for index, state in enumerate(_standing(before).below(window.end))
-    ]
-    steps: list[ForecastStep] = []
-    awaited: tuple[int, ...] = ()
-    starting: frozenset[int] = frozenset()
-    for _ in range(_LONGEST):
-        lowest = max(after.partition, resizes.lowest_partition if resizes is not None else 0)
-        view = RollView(
-            wanted,
-            lowest,
-            window.within(after.surge),
-            window.within(after.unavailable),
-            current,
-            GroupsInOrder.of(groups),
-            template_changed=changed,
-        )
-        plan = plan_roll(view)
-        early = _rolled_early(groups, min(wanted, plan.partition), lowest)
-        step, groups = _moved(groups, plan.partition, plan.replicas, early, roll_reason(plan))
-        reached = LeaderSet(plan.replicas, plan.partition, wanted)
-        starting |= frozenset(step.created)
-        if not surge_is_late:
-            groups, starting = _with_ready(groups, starting), frozenset()
-        if resizes is not None:
-            resizes.recreate(step.recreated)
-        if step.recreated or step.created or step.removed:
-            steps.append(replace(step, waits_for=awaited))
-            awaited = ()
-        resized = resizes.advance() if resizes is not None else ()
-        if resized:
-            groups = [replace(one, updated=one.updated or index in resized) for index, one in enumerate(groups)]
-            away = resizes.restarting(resized) if resizes is not None else frozenset()
-            serving = sum(one.ready for index, one in enumerate(groups) if index not in away)
-            steps.append(
-                ForecastStep(reached.partition, reached.replicas, resized=resized, serving=serving, waits_for=awaited)
-            )
-            awaited = ()
-        if not (step.recreated or step.created or step.removed or resized) and reached == current and not changed:
-            if starting:
-                groups, starting = _with_ready(groups, starting), frozenset()
-                continue
-            awaited = tuple(index for index, one in enumerate(groups) if not one.ready)
-            if not awaited:
-                break
-            groups = [GroupState(ready=True, updated=one.updated) for one in groups]
-            if resizes is not None:
-                resizes.becomes_ready(awaited)
-        current, changed = reached, False
-    below = min(after.partition, wanted)
-    return steps, tuple(index for index, state in enumerate(groups[:below]) if not state.updated)
-
-
-def _with_ready(groups: Sequence[GroupState], starting: Collection[int]) -> list[GroupState]:
-    return [replace(one, ready=one.ready or index in starting) for index, one in enumerate(groups)]
-
-
-def _rolled_early(groups: Sequence[GroupState], reached: int, partition: int) -> tuple[int, ...]:
-    """Groups that have failed and get the new template before their turn."""
-    states = {index: state for index, state in enumerate(groups) if state.exists}
-    leaders = {index: LeaderFacts(state.updated) for index, state in states.items()}
-    return plan_early_roll(
-        EarlyRollView(range(reached), states, leaders, partition, on_delete=True, observed=True)
-    ).failed
-
-
-def _moved(
-    groups: Sequence[GroupState], partition: int, replicas: int, early: Collection[int], reason: str
-) -> tuple[ForecastStep, list[GroupState]]:
-    """What the StatefulSets do with these two numbers, and the groups once all of it is done, but for those that are
-    new: they are not ready yet. `early` are groups below the partition that are recreated all the same.
-
-    A group that is new takes the new revision from the partition on, and the old one below it.
-    """
-    count = len(groups)
-    reached = [*early, *range(partition, min(count, replicas))]
-    recreated = [index for index in reached if not groups[index].updated]
-    away = frozenset(recreated)
-    during = [ABSENT if index in away else state for index, state in enumerate(groups[:replicas])]
-    made = GroupState(ready=True, updated=True)
-    done = [
-        (made if index in away else groups[index])
-        if index < count
-        else GroupState(ready=False, updated=index >= partition or count == 0)
-        for index in range(replicas)
-    ]
-    step = ForecastStep(
-        partition=partition,
-        replicas=replicas,
-        recreated=tuple(reversed(recreated)),
-        created=tuple(range(count, replicas)),
-        removed=tuple(range(count - 1, replicas - 1, -1)),
-        serving=sum(state.ready for state in during),
-        reason=reason,
-    )
-    return step, done
 
 
 def differences(before: Json, after: Json, path: str = "") -> list[SetChange]:
