@@ -14,6 +14,7 @@ from tests.cluster.apiserver.caller import AllowAll, Answer, Api
 
 from kohort.cluster.apiserver.auth.model import User
 from kohort.cluster.apiserver.endpoints.proxy import ProxyTarget
+from kohort.cluster.apiserver.server import OutgoingClients
 from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.cluster.workloads import csr_signer
@@ -62,7 +63,7 @@ def forwarder() -> Recorder:
 
 @pytest.fixture
 async def api(forwarder: Recorder) -> AsyncIterator[Api]:
-    server, _ = await assemble(open_store(None), forwarder=forwarder)
+    server, _ = await assemble(open_store(None), outgoing=OutgoingClients(forwarder=forwarder))
     yield Api(server, AllowAll())
     await server.close()
 

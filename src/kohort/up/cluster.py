@@ -15,8 +15,8 @@ from kohort.cluster.apiserver.auth.certificates import KeysUnusable, Pki
 from kohort.cluster.apiserver.auth.jwt import Signer
 from kohort.cluster.apiserver.auth.kubeconfig import write_kubeconfig
 from kohort.cluster.apiserver.auth.model import ADMIN, User
-from kohort.cluster.apiserver.server import ApiServer
-from kohort.cluster.apiserver.server_setup import announce, assemble
+from kohort.cluster.apiserver.server import ApiServer, OutgoingClients
+from kohort.cluster.apiserver.server_setup import ClientAuthorities, announce, assemble
 from kohort.cluster.apiserver.storage.errors import StorageError
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.cluster.apiserver.storage.store import open_store
@@ -280,18 +280,16 @@ async def _serving(
     from kohort.cluster.apiserver.outgoing.remote_servers import RemoteServers
 
     nodes = HttpsNodeClient(trusting_context(str(pki.admin_certificate), str(pki.admin_key)))
+    remotes = RemoteServers(str(pki.front_proxy_certificate), str(pki.front_proxy_key))
     signer = Signer(pki.service_account_key.read_bytes())
     server, authenticator = await assemble(
         store,
         tokens={pki.token: ADMIN},
         signer=signer,
-        nodes=nodes,
-        forwarder=nodes,
-        remotes=RemoteServers(str(pki.front_proxy_certificate), str(pki.front_proxy_key)),
+        outgoing=OutgoingClients(nodes, forwarder=nodes, remotes=remotes),
+        authorities=ClientAuthorities(pki.ca_certificate.read_text(), pki.front_proxy_authority.read_text()),
         gates=options.gates,
         controllers="workloads" in options.parts,
-        client_ca=pki.ca_certificate.read_text(),
-        front_proxy_ca=pki.front_proxy_authority.read_text(),
     )
     front = HttpsServer(
         server,

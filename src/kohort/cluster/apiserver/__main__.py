@@ -8,6 +8,7 @@ from pathlib import Path
 from kohort.cluster.apiserver.auth.model import ADMIN
 from kohort.cluster.apiserver.http.https_server import HttpsServer
 from kohort.cluster.apiserver.http.node_client import HttpsNodeClient
+from kohort.cluster.apiserver.server import OutgoingClients
 from kohort.cluster.apiserver.server_setup import assemble
 from kohort.cluster.apiserver.storage.store import open_store
 
@@ -15,7 +16,9 @@ from kohort.cluster.apiserver.storage.store import open_store
 async def run(data_dir: Path | None, port: int, token: str) -> None:
     nodes = HttpsNodeClient()
     store = open_store(data_dir / "store.db" if data_dir is not None else None)
-    server, authenticator = await assemble(store, tokens={token: ADMIN}, nodes=nodes, forwarder=nodes)
+    server, authenticator = await assemble(
+        store, tokens={token: ADMIN}, outgoing=OutgoingClients(nodes, forwarder=nodes)
+    )
     front = HttpsServer(server, authenticator.authenticate, port=port, nodes=nodes)
     await front.start()
     print(f"http://127.0.0.1:{front.port}", flush=True)

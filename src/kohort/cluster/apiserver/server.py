@@ -6,6 +6,7 @@ endpoints. Any failure leaves here as a Status object.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
@@ -36,7 +37,7 @@ from kohort.cluster.apiserver.endpoints.request_context import (
     ServerParts,
 )
 from kohort.cluster.apiserver.endpoints.resource_metrics import ResourceMetrics
-from kohort.cluster.apiserver.endpoints.review_requests import IdentityEndpoints, Reviews, Tokens
+from kohort.cluster.apiserver.endpoints.review_requests import Identities, IdentityEndpoints, Reviews
 from kohort.cluster.apiserver.endpoints.routing import PageNotFound, Router, not_allowed
 from kohort.cluster.apiserver.endpoints.write_deadlines import WriteDeadlines
 from kohort.cluster.apiserver.kinds.generated_names import random_uid
@@ -76,6 +77,21 @@ ROOT_PATHS: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class OutgoingClients:
+    """What carries requests that the API server passes on. A path that needs a client that is None is refused."""
+
+    nodes: NodeClient | None = None
+    """To node agents: logs and metrics."""
+    forwarder: Forwarder | None = None
+    """To the ports of pods, Services and nodes, for the subresource `proxy`."""
+    remotes: RemoteClient | None = None
+    """To aggregated API servers."""
+
+
+NO_CLIENTS: Final = OutgoingClients()
+
+
 class ApiServer:
     def __init__(
         self,
@@ -86,12 +102,8 @@ class ApiServer:
         admission: Admission | None = None,
         webhooks: WebhookClient | None = None,
         gates: Mapping[str, bool] | None = None,
-        nodes: NodeClient | None = None,
-        forwarder: Forwarder | None = None,
-        reviews: Reviews | None = None,
-        tokens: Tokens | None = None,
-        remotes: RemoteClient | None = None,
-        address: str = "",
+        outgoing: OutgoingClients = NO_CLIENTS,
+        identities: Identities | None = None,
     ) -> None:
         self.catalog = catalog
         self.reader: Reader = StoreReader(store)
@@ -99,15 +111,11 @@ class ApiServer:
             store, catalog, self.reader, admission or NoAdmission(), authorizer, gates or {}, self._resolve
         )
         self.router = Router(self.parts)
-        self.nodes = NodeEndpoints(self.parts, nodes)
-        self.router.special["pods", "log", "get"] = self.nodes.log
-        for action in ("exec", "attach", "portforward"):
-            for verb in ("get", "create"):
-                self.router.special["pods", action, verb] = self.nodes.refuse_plain
-        proxies = ProxyEndpoints(self.parts, forwarder)
-        for bucket, endpoint in (("pods", proxies.pod), ("services", proxies.service), ("nodes", proxies.node)):
-            for verb in ("create", "delete", "get", "patch", "update"):
-                self.router.special[bucket, "proxy", verb] = endpoint
+        self.nodes = NodeEndpoints(self.parts, outgoing.nodes)
+        self._route_to_nodes(ProxyEndpoints(self.parts, outgoing.forwarder))
+        self._identities = identities
+        if identities is not None:
+            self._route_identities(identities)
         self.webhooks = webhooks
         """Calls webhooks; parts of this process register theirs here, to be called without a socket."""
         self.part_metrics: dict[str, Callable[[], bytes]] = {}
@@ -117,24 +125,36 @@ class ApiServer:
         self._api_services = DefinitionApiServices(store, self.handle)
         self.definitions = DefinitionServing(self.parts, self.router.writer, self.router.deleter, self._api_services)
         self.parts.committed[DEFINITIONS] = self.definitions.committed
-        self.aggregation = Aggregation(store, self.reader, endpoint_resolver(self.reader), remotes, self.handle)
-        metrics = LocalVersion(ResourceMetrics(self.reader, nodes).answer, resource_metrics.RESOURCES)
+        self.aggregation = Aggregation(
+            store, self.reader, endpoint_resolver(self.reader), outgoing.remotes, self.handle
+        )
+        metrics = LocalVersion(ResourceMetrics(self.reader, outgoing.nodes).answer, resource_metrics.RESOURCES)
         self.aggregation.local[resource_metrics.GROUP, resource_metrics.VERSION] = metrics
         self.parts.committed[API_SERVICES] = self._api_service_committed
         self.openapi = OpenApiEndpoints(self.catalog, self.aggregation)
         self.events = EventExpiry(store)
         self.parts.committed[EVENTS] = self.events.committed
-        self._tokens = tokens
-        if reviews is not None and tokens is not None:
-            identity = IdentityEndpoints(self.parts, reviews, tokens)
-            for kind in kinds_handled(self.catalog, reviews):
-                self.router.special[kind.bucket, "", "create"] = identity.review
-            self.router.special["serviceaccounts", "token", "create"] = identity.token
-        self.discovery = Discovery(self.catalog, address, self.aggregation)
+        self.discovery = Discovery(self.catalog, self.aggregation)
         self._deadlines = WriteDeadlines(WRITE_DEADLINE)
         self.ready = False
         self.health = Health(lambda: self.ready, lambda: store.problem or True)
         self._log = Log(part="apiserver")
+
+    def _route_to_nodes(self, proxies: ProxyEndpoints) -> None:
+        special = self.router.special
+        special["pods", "log", "get"] = self.nodes.log
+        for action in ("exec", "attach", "portforward"):
+            for verb in ("get", "create"):
+                special["pods", action, verb] = self.nodes.refuse_plain
+        for bucket, endpoint in (("pods", proxies.pod), ("services", proxies.service), ("nodes", proxies.node)):
+            for verb in ("create", "delete", "get", "patch", "update"):
+                special[bucket, "proxy", verb] = endpoint
+
+    def _route_identities(self, identities: Identities) -> None:
+        endpoints = IdentityEndpoints(self.parts, identities)
+        for kind in kinds_handled(self.catalog, identities.reviews):
+            self.router.special[kind.bucket, "", "create"] = endpoints.review
+        self.router.special["serviceaccounts", "token", "create"] = endpoints.token
 
     @property
     def store(self) -> Store:
@@ -353,11 +373,12 @@ class ApiServer:
 
     def _issuer(self, request: Request) -> Response | None:
         """What others need to check our tokens by themselves."""
-        if self._tokens is None or request.path not in (OIDC_CONFIGURATION, OIDC_KEYS):
+        if self._identities is None or request.path not in (OIDC_CONFIGURATION, OIDC_KEYS):
             return None
+        tokens = self._identities.tokens
         if request.path == OIDC_KEYS:
-            return Response(200, {"content-type": "application/jwk-set+json"}, encoding.compact(self._tokens.jwks()))
-        document = self._tokens.discovery(f"https://{request.headers.get('host', '')}")
+            return Response(200, {"content-type": "application/jwk-set+json"}, encoding.compact(tokens.jwks()))
+        document = tokens.discovery(f"https://{request.headers.get('host', '')}")
         return Response(200, {"content-type": JSON}, encoding.compact(document))
 
 

@@ -7,7 +7,7 @@ caller's: `kohort up` brings a TLS front, tests call `handle` directly.
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kohort.cluster.apiserver.admission.chain import Chain, ConfiguredSteps, LazySteps
@@ -18,7 +18,6 @@ from kohort.cluster.apiserver.admission.plugins.role_escalation import Escalatio
 from kohort.cluster.apiserver.admission.service_resolver import endpoint_resolver
 from kohort.cluster.apiserver.admission.webhook_client import WebhookClient
 from kohort.cluster.apiserver.aggregation.local_apiservices import local_api_services
-from kohort.cluster.apiserver.aggregation.registry import RemoteClient
 from kohort.cluster.apiserver.auth.access_reviews import Reviews
 from kohort.cluster.apiserver.auth.authentication import Authenticator
 from kohort.cluster.apiserver.auth.default_roles import bootstrap_objects as bootstrap_roles
@@ -29,14 +28,13 @@ from kohort.cluster.apiserver.auth.tokens import TokenIssuer
 from kohort.cluster.apiserver.bootstrap import authentication, bootstrap_objects, namespaces, own_endpoints
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.catalog.catalog import Catalog
-from kohort.cluster.apiserver.endpoints.node_connections import NodeClient
-from kohort.cluster.apiserver.endpoints.proxy import Forwarder
 from kohort.cluster.apiserver.endpoints.resource_metrics import API_SERVICE, READER_ROLE
+from kohort.cluster.apiserver.endpoints.review_requests import Identities
 from kohort.cluster.apiserver.flow_control_objects import flow_control_objects
 from kohort.cluster.apiserver.kinds.feature_gates import IN_PLACE_RESIZE, enabled
 from kohort.cluster.apiserver.kinds.model import Kind
 from kohort.cluster.apiserver.representation.encoding import compact
-from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server import NO_CLIENTS, ApiServer, OutgoingClients
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.cluster.apiserver.storage.reader import StoreReader
 from kohort.kube import errors
@@ -48,21 +46,28 @@ SYSTEM: Final = User("system:apiserver", ("system:masters", "system:authenticate
 """The server itself, when it writes."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClientAuthorities:
+    """The certificates, in PEM, by which aggregated API servers verify clients and this server."""
+
+    clients: str = ""
+    front_proxy: str = ""
+
+
+NO_AUTHORITIES: Final = ClientAuthorities()
+
+
 async def assemble(
     store: Store,
     *,
     tokens: Mapping[str, User] | None = None,
     signer: Signer | None = None,
-    nodes: NodeClient | None = None,
-    forwarder: Forwarder | None = None,
-    remotes: RemoteClient | None = None,
+    outgoing: OutgoingClients = NO_CLIENTS,
+    authorities: ClientAuthorities = NO_AUTHORITIES,
     gates: Mapping[str, bool] | None = None,
     controllers: bool = False,
-    client_ca: str = "",
-    front_proxy_ca: str = "",
 ) -> tuple[ApiServer, Authenticator]:
-    """`tokens` are static bearer tokens, `signer` holds the key for those of service accounts. `remotes` carries
-    requests to aggregated API servers; `client_ca` and `front_proxy_ca`, in PEM, let those verify clients and us.
+    """`tokens` are static bearer tokens, `signer` holds the key for those of service accounts.
 
     `controllers` says that those of the cluster run beside the server: only then can a pod be asked for the account
     that every namespace has, and a claim be given a class that a provisioner serves.
@@ -82,11 +87,8 @@ async def assemble(
         admission=_admission(store, catalog, authorizer, webhooks, plugins),
         webhooks=webhooks,
         gates=gates,
-        nodes=nodes,
-        forwarder=forwarder,
-        reviews=Reviews(authorizer, issuer),
-        tokens=issuer,
-        remotes=remotes,
+        outgoing=outgoing,
+        identities=Identities(Reviews(authorizer, issuer), issuer),
     )
     await server.load()
     is_new = not store.buckets()
@@ -101,7 +103,7 @@ async def assemble(
             *((API_SERVICE, READER_ROLE) if controllers else ()),
         ],
     )
-    await _write_if_changed(server, authentication(client_ca, front_proxy_ca))
+    await _write_if_changed(server, authentication(authorities.clients, authorities.front_proxy))
     if is_new:
         store.begin_history()
     server.ready = True

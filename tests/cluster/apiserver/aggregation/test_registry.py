@@ -15,8 +15,8 @@ from tests.cluster.apiserver.caller import Answer
 from kohort.cluster.apiserver.auth.certificates import Pki
 from kohort.cluster.apiserver.auth.model import ADMIN, User
 from kohort.cluster.apiserver.outgoing.remote_servers import RemoteServers
-from kohort.cluster.apiserver.server import ApiServer
-from kohort.cluster.apiserver.server_setup import assemble
+from kohort.cluster.apiserver.server import ApiServer, OutgoingClients
+from kohort.cluster.apiserver.server_setup import ClientAuthorities, assemble
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube.certificate_issuing import Authority, new_authority
 from kohort.kube.http import Request
@@ -150,9 +150,8 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     remotes = RemoteServers(str(pki.front_proxy_certificate), str(pki.front_proxy_key))
     server, _ = await assemble(
         open_store(None),
-        remotes=remotes,
-        client_ca=pki.ca_certificate.read_text(),
-        front_proxy_ca=pki.front_proxy_authority.read_text(),
+        outgoing=OutgoingClients(remotes=remotes),
+        authorities=ClientAuthorities(pki.ca_certificate.read_text(), pki.front_proxy_authority.read_text()),
     )
     resolve = server.aggregation._resolve
     # Endpoints cannot name loopback addresses, on which alone a test may listen.

@@ -6,7 +6,7 @@ from tests.cluster.apiserver.caller import AllowAll, Api
 from kohort.cluster.apiserver.admission.model import Attributes
 from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.catalog.catalog import Catalog
-from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server import ApiServer, OutgoingClients
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.kube import errors
 from kohort.kube.http import Response
@@ -51,7 +51,13 @@ class Refusing:
 async def test_options_have_the_types_of_their_kind(path: str, query: dict[str, str], options: JsonObject) -> None:
     admission = Refusing()
     authorizer = AllowAll()
-    server = ApiServer(open_store(None), Catalog(builtin_kinds()), authorizer, admission=admission, forwarder=Nothing())
+    server = ApiServer(
+        open_store(None),
+        Catalog(builtin_kinds()),
+        authorizer,
+        admission=admission,
+        outgoing=OutgoingClients(forwarder=Nothing()),
+    )
     api = Api(server, authorizer)
     await api.post("/api/v1/nodes", {"metadata": {"name": "n"}})
     status = {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}

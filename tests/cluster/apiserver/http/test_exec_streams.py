@@ -16,7 +16,7 @@ from kohort.cluster.apiserver.catalog.builtin_kinds import builtin_kinds
 from kohort.cluster.apiserver.catalog.catalog import Catalog
 from kohort.cluster.apiserver.http.https_server import HttpsServer
 from kohort.cluster.apiserver.http.node_client import HttpsNodeClient
-from kohort.cluster.apiserver.server import ApiServer
+from kohort.cluster.apiserver.server import ApiServer, OutgoingClients
 from kohort.cluster.apiserver.storage.store import open_store
 from kohort.rules.stream_protocols import SPDY_TUNNEL
 
@@ -113,7 +113,7 @@ async def agent(tmp_path: Path) -> AsyncIterator[tuple[NodeAgent, int]]:
 @pytest.fixture
 async def client(agent: tuple[NodeAgent, int]) -> AsyncIterator[aiohttp.ClientSession]:
     nodes = HttpsNodeClient()
-    server = ApiServer(open_store(None), Catalog(builtin_kinds()), AllowAll(), nodes=nodes, forwarder=nodes)
+    server = ApiServer(open_store(None), Catalog(builtin_kinds()), AllowAll(), outgoing=OutgoingClients(nodes, nodes))
     front = HttpsServer(server, authenticate, nodes=nodes)
     await front.start()
     api = Api(server, AllowAll())

@@ -36,10 +36,9 @@ class AggregatedDiscovery(Protocol):
 
 
 class Discovery:
-    def __init__(self, catalog: Catalog, address: str = "", others: AggregatedDiscovery | None = None) -> None:
+    def __init__(self, catalog: Catalog, others: AggregatedDiscovery | None = None) -> None:
         self._catalog = catalog
         self._others = others
-        self._address = address
         self._revision = (-1, -1)
         self._known: dict[str, tuple[bytes, str]] = {}
 
@@ -133,7 +132,7 @@ class Discovery:
         return None
 
     def _api_versions(self, host: str) -> JsonObject:
-        addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": self._address or host}]
+        addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}]
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
     def _one_group(self, name: str) -> JsonObject | None:

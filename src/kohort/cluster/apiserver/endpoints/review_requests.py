@@ -1,5 +1,6 @@
-"""Who am I, may I, and give me a token: kinds that are answered and never stored."""
+"""Reviews of access and identity, and token requests: kinds that are answered and never stored."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from kohort.cluster.apiserver.apply import managed
@@ -31,11 +32,19 @@ class Tokens(Protocol):
     def discovery(self, server: str) -> JsonObject: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """Who users are and what they may do: answers about that, and the tokens that say who a service account is."""
+
+    reviews: Reviews
+    tokens: Tokens
+
+
 class IdentityEndpoints:
-    def __init__(self, parts: ServerParts, reviews: Reviews, tokens: Tokens) -> None:
+    def __init__(self, parts: ServerParts, identities: Identities) -> None:
         self._parts = parts
-        self._reviews = reviews
-        self._tokens = tokens
+        self._reviews = identities.reviews
+        self._tokens = identities.tokens
 
     async def review(self, call: ResourceRequest) -> Response:
         options = write_options(call.request, "CreateOptions")
