@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from kohort.cluster.gateway.backends import Address
 from kohort.cluster.gateway.metrics import RequestMetrics
 from kohort.cluster.gateway.proxy import DEFAULT_SETTINGS, Proxy, Settings
-from kohort.cluster.gateway.route_table import Backend, PathRule, Route, RouteTable
+from kohort.cluster.gateway.route_table import Backend, PathRule, RequestMatch, Route, RouteOrigin, RouteTable
 from kohort.kube.resources import Key
 from kohort.objects.json_types import Json
 
@@ -156,7 +156,7 @@ def to(service: str = "llm", weight: int = 1) -> Backend:
 
 
 def route(*backends: Backend, path: str = "/", timeout: float | None = None) -> Route:
-    return Route(PathRule("Prefix", path), backends or (to(),), timeout=timeout, name="route")
+    return Route(RequestMatch(PathRule("Prefix", path)), backends or (to(),), RouteOrigin("route"), timeout=timeout)
 
 
 @asynccontextmanager

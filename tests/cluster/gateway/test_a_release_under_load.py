@@ -123,7 +123,7 @@ async def settled(scene: Stage, weight: int) -> None:
 
     def share() -> float:
         assert scene.plane.proxy is not None
-        weights = next(route for route in scene.plane.proxy.table if not route.headers).weights()
+        weights = next(route for route in scene.plane.proxy.table if not route.match.headers).weights()
         return 100 * weights.get("llm-canary", 0) / sum(weights.values())
 
     await scene.cluster.until(lambda: share() == weight, timeout=10)

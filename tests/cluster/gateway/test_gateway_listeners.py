@@ -6,7 +6,16 @@ import pytest
 from tests.cluster.gateway.plane import GATEWAY, Stage, backend, http_route, stage
 
 from kohort.cluster.gateway import gateway_listeners, gateway_ports, httproutes
-from kohort.cluster.gateway.route_table import Backend, Facts, ListenerTables, MisdirectedRequest, PathRule, Route
+from kohort.cluster.gateway.route_table import (
+    Backend,
+    Facts,
+    ListenerTables,
+    MisdirectedRequest,
+    PathRule,
+    RequestMatch,
+    Route,
+    RouteOrigin,
+)
 from kohort.cluster.gateway.route_table import RouteTable as Table
 from kohort.cluster.gateway.views import (
     GATEWAYS,
@@ -144,7 +153,7 @@ def test_backends_that_a_route_refers_to(ref: BackendRef, reason: str) -> None:
 
 
 def table(name: str) -> Table:
-    return Table([Route(PathRule("Prefix", "/"), [Backend("default", name, 80)], name=name)])
+    return Table([Route(RequestMatch(PathRule("Prefix", "/")), [Backend("default", name, 80)], RouteOrigin(name))])
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,12 @@ from kohort.cluster.gateway.route_table import (
     Backend,
     BadPattern,
     Facts,
+    PathKind,
     PathRule,
     Pattern,
+    RequestMatch,
     Route,
+    RouteOrigin,
     RouteTable,
     Split,
 )
@@ -42,8 +45,9 @@ def found(table: RouteTable, host: str, path: str = "/", **more: object) -> str:
     return "" if route is None else route.name
 
 
-def route(name: str, kind: str = "Prefix", path: str = "/", **more: object) -> Route:
-    return Route(PathRule(kind, path), [backend(name)], name=name, **more)  # type: ignore[arg-type]
+def route(name: str, kind: PathKind = "Prefix", path: str = "/", host: str = "", **more: object) -> Route:
+    match = RequestMatch(PathRule(kind, path), **more)  # type: ignore[arg-type]
+    return Route(match, [backend(name)], RouteOrigin(name), host=host)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +130,8 @@ def test_clients_that_take_turns_all_get_the_same_share() -> None:
 def test_shares_hold_when_tables_change_all_the_time() -> None:
     table, seen = RouteTable(), {"a": 0, "b": 0}
     for _ in range(100):
-        fresh = [Route(PathRule("Prefix", "/"), [backend("a", 80), backend("b", 20)], name="r")]
+        everything = RequestMatch(PathRule("Prefix", "/"))
+        fresh = [Route(everything, [backend("a", 80), backend("b", 20)], RouteOrigin("r"))]
         table = RouteTable(fresh).continuing(table)
         one = table.find(Facts("h", "/"))
         assert one is not None

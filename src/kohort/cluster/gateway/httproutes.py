@@ -21,7 +21,9 @@ from kohort.cluster.gateway.route_table import (
     PathKind,
     PathRule,
     Pattern,
+    RequestMatch,
     Route,
+    RouteOrigin,
     Split,
 )
 from kohort.cluster.gateway.views import (
@@ -185,22 +187,27 @@ class _Rule:
         name = f"{metadata.namespace}/{metadata.name}"
         return [
             Route(
-                PathRule(_PATHS.get(match.path.type, "Prefix"), match.path.value),
+                _request_match(match, secure),
                 self._split,
+                RouteOrigin(name, metadata.creation_timestamp or "", self._number * 100 + place),
                 host=host,
-                method=match.method,
-                headers=_patterns(match.headers, fold=True),
-                query=_patterns(match.query_params, fold=False),
-                name=name,
-                age=(metadata.creation_timestamp or "", name, self._number * 100 + place),
                 timeout=self._timeout,
-                secure=secure,
                 redirect=_redirect(self._rule, match.path),
                 rewrite=_rewrite(self._rule, match.path),
             )
             for place, match in enumerate(self._rule.matches or (RouteMatch(),))
             for host in hosts
         ]
+
+
+def _request_match(match: RouteMatch, secure: bool | None) -> RequestMatch:
+    return RequestMatch(
+        PathRule(_PATHS.get(match.path.type, "Prefix"), match.path.value),
+        method=match.method,
+        headers=_patterns(match.headers, fold=True),
+        query=_patterns(match.query_params, fold=False),
+        secure=secure,
+    )
 
 
 def _timeout(rule: RouteRule) -> float | None:

@@ -7,12 +7,24 @@ Without such a path it does nothing.
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.cluster.gateway.route_table import Backend, BadPattern, Canary, PathKind, PathRule, Pattern, Route
+from kohort.cluster.gateway.route_table import (
+    Backend,
+    BadPattern,
+    Canary,
+    PathKind,
+    PathRule,
+    Pattern,
+    RequestMatch,
+    Route,
+    RouteOrigin,
+)
 from kohort.objects.networking import Ingress, IngressBackend, IngressPath
 from kohort.rules import nginx_annotations
 from kohort.rules.nginx_annotations import PREFIX
 
 _KINDS: Final[dict[str, PathKind]] = {"Exact": "Exact", "Prefix": "Prefix", "ImplementationSpecific": "Prefix"}
+_AFTER_ALL_OTHERS: Final = "~"
+"""Instead of a time of creation, for the default backend of an Ingress: it is later than any time."""
 
 
 def is_canary(ingress: Ingress) -> bool:
@@ -33,7 +45,8 @@ def routes_of(ingresses: Iterable[Ingress]) -> tuple[list[Route], list[str]]:
                 found[key] = route
         default = _backend(ingress, ingress.spec.default_backend)
         if default is not None:
-            rest.append(Route(PathRule("Prefix", "/"), (default,), name=_name(ingress), age=("~", _name(ingress), 0)))
+            everything = RequestMatch(PathRule("Prefix", "/"))
+            rest.append(Route(everything, (default,), RouteOrigin(_name(ingress), created=_AFTER_ALL_OTHERS)))
     for canary in filter(is_canary, all_of_them):
         for host, path in _paths(canary):
             key = (canary.metadata.namespace, host, path.path, _kind(canary, path))
@@ -82,11 +95,10 @@ def _route(ingress: Ingress, host: str, path: IngressPath, place: int, problems:
         return None
     timeout = ingress.metadata.annotations.get(f"{PREFIX}proxy-read-timeout", "")
     return Route(
-        rule,
+        RequestMatch(rule),
         (backend,),
+        RouteOrigin(_name(ingress), ingress.metadata.creation_timestamp or "", place),
         host=host,
-        name=_name(ingress),
-        age=(*_age(ingress), place),
         timeout=float(timeout) if timeout.isdigit() else None,
     )
 

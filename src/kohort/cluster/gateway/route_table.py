@@ -211,42 +211,27 @@ def _always(value: str | None) -> bool | None:
     return {"always": True, "never": False}.get(value or "")
 
 
-class Route:
-    __slots__ = (
-        *("canary", "headers", "host", "method", "name", "order", "path", "query", "redirect", "rewrite", "secure"),
-        *("split", "timeout"),
-    )
+class RequestMatch:
+    """Which requests a route is for, apart from their host."""
+
+    __slots__ = ("headers", "method", "order", "path", "query", "secure")
 
     def __init__(
         self,
         path: PathRule,
-        backends: "Iterable[Backend] | Split",
         *,
-        host: str = "",
         method: str = "",
         headers: Mapping[str, Pattern] | None = None,
         query: Mapping[str, Pattern] | None = None,
-        name: str = "",
-        age: tuple[str, str, int] = ("", "", 0),
-        timeout: float | None = None,
         secure: bool | None = None,
-        redirect: Redirect | None = None,
-        rewrite: Rewrite | None = None,
     ) -> None:
         """`secure`: only over TLS, or only without; None is both."""
-        self.secure = secure
-        self.redirect = redirect
-        self.rewrite = rewrite
-        self.host = host.lower()
         self.path = path
         self.method = method
         self.headers = headers or {}
         self.query = query or {}
-        self.split = backends if isinstance(backends, Split) else Split(backends)
-        self.canary: Canary | None = None
-        self.name = name
-        self.timeout = timeout
-        self.order = (*path.order, not method, -len(self.headers), -len(self.query), *age)
+        self.secure = secure
+        self.order = (*path.order, not method, -len(self.headers), -len(self.query))
 
     def matches(self, facts: Facts) -> bool:
         return (
@@ -256,6 +241,45 @@ class Route:
             and all(pattern.matches(facts.headers.get(name)) for name, pattern in self.headers.items())
             and all(pattern.matches(facts.query.get(name)) for name, pattern in self.query.items())
         )
+
+
+class RouteOrigin(msgspec.Struct, frozen=True):
+    """The object that a route is made of."""
+
+    name: str = ""
+    """With its namespace."""
+    created: str = ""
+    place: int = 0
+    """Of the route in the object."""
+
+    @property
+    def order(self) -> tuple[str, str, int]:
+        return self.created, self.name, self.place
+
+
+class Route:
+    __slots__ = ("canary", "host", "match", "name", "order", "redirect", "rewrite", "split", "timeout")
+
+    def __init__(
+        self,
+        match: RequestMatch,
+        backends: "Iterable[Backend] | Split",
+        origin: RouteOrigin,
+        *,
+        host: str = "",
+        timeout: float | None = None,
+        redirect: Redirect | None = None,
+        rewrite: Rewrite | None = None,
+    ) -> None:
+        self.match = match
+        self.host = host.lower()
+        self.redirect = redirect
+        self.rewrite = rewrite
+        self.split = backends if isinstance(backends, Split) else Split(backends)
+        self.canary: Canary | None = None
+        self.name = origin.name
+        self.timeout = timeout
+        self.order = (*match.order, *origin.order)
 
     def weights(self) -> dict[str, int]:
         """Of the Services between which requests take turns."""
@@ -268,7 +292,7 @@ class Route:
     @property
     def uses_details(self) -> bool:
         """Whether more than host, path and method decides."""
-        return bool(self.headers or self.query or self.canary is not None)
+        return bool(self.match.headers or self.match.query or self.canary is not None)
 
     def continue_turns(self, before: "Route") -> None:
         if self.split.backends == before.split.backends:
@@ -310,7 +334,7 @@ class RouteTable:
     def find(self, facts: Facts) -> Route | None:
         for bucket in self._candidates(facts.host):
             for route in bucket:
-                if route.matches(facts):
+                if route.match.matches(facts):
                     return route
         return None
 
