@@ -97,6 +97,58 @@ async def test_no_step_is_left_forward_before_its_verdict(
         assert (await user.run(edit.approve, "llm", 1))[1] == 0
 
 
+@pytest.mark.parametrize("jump", [(None, True), (3, False)])
+async def test_no_step_is_left_forward_before_its_analysis_has_begun(
+    capsys: pytest.CaptureFixture[str], jump: tuple[int | None, bool]
+) -> None:
+    async with judged_cluster() as story:
+        user = Story(story.cluster, capsys)
+        await story.analysis()
+        steps = [{"replicas": 1, "traffic": "20%"}, {"replicas": 2, "traffic": "50%"}, {"replicas": "100%"}]
+        await story.begin(plan=judged_rollout(steps=steps))
+        await story.change(V2)
+        await story.until(lambda: story.state == "StepUpgrade", timeout=600)
+        _, code = await user.run(edit.approve, "llm", *jump)
+        assert code == REFUSED
+        assert "does not leave step 1 before its analysis has a verdict" in user.complaint
+        assert "kohort approve --override llm" in user.complaint
+        await story.jump(3)
+        await story.until(lambda: bool(story.events("JumpRefused")))
+        assert story.step == 1
+
+
+async def test_a_step_that_is_overridden_before_its_analysis_has_begun_keeps_who_did_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with judged_cluster() as story:
+        user = Story(story.cluster, capsys)
+        await story.analysis()
+        steps = [{"replicas": 1, "traffic": "20%"}, {"replicas": 2, "traffic": "50%"}, {"replicas": "100%"}]
+        await story.begin(plan=judged_rollout(steps=steps))
+        await story.change(V2)
+        await story.until(lambda: story.state == "StepUpgrade", timeout=600)
+        assert (await user.run(analysis.override, "llm", "known"))[1] == 0
+        await story.until(lambda: (story.condition("Analysis") or {}).get("reason") == "Overridden")
+        assert (await user.run(edit.approve, "llm", 3))[1] == 0
+        await story.until(lambda: story.step == 3, timeout=600)
+        await story.until(lambda: story.run(1).get("phase") == "Ended", timeout=600)
+        assert story.run(1)["reason"] == "Overridden"
+        assert story.run(1)["overriddenBy"].endswith("known")
+        assert story.events("AnalysisOverridden")
+
+
+async def test_a_dry_run_holds_no_jump(capsys: pytest.CaptureFixture[str]) -> None:
+    async with judged_cluster() as story:
+        user = Story(story.cluster, capsys)
+        await story.analysis(mode="DryRun")
+        steps = [{"replicas": 1, "traffic": "20%"}, {"replicas": 2, "traffic": "50%"}, {"replicas": "100%"}]
+        await story.begin(plan=judged_rollout(steps=steps))
+        await story.change(V2)
+        await story.until(lambda: story.state == "StepUpgrade", timeout=600)
+        assert (await user.run(edit.approve, "llm", 3))[1] == 0
+        await story.until(lambda: story.step == 3, timeout=600)
+
+
 async def test_a_step_that_is_overridden_does_not_wait_for_approval(capsys: pytest.CaptureFixture[str]) -> None:
     """`status -w` would stop there, although the release goes on."""
     async with judged_cluster() as story:

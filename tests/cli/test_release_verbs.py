@@ -92,6 +92,22 @@ async def test_approving_another_step(capsys: pytest.CaptureFixture[str]) -> Non
         await story.healthy(V2)
 
 
+async def test_approving_in_full_does_not_finish_a_last_step_that_has_no_pods_yet(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with new_cluster() as cluster:
+        story, user = releases.Story(cluster), Story(cluster, capsys)
+        await story.begin()
+        await story.change(V2)
+        await story.at(1)
+        assert (await user.run(edit.approve, "llm", None, True))[1] == 0
+        await story.until(lambda: (story.step, story.state) == (3, "StepUpgrade"))
+        _, code = await user.run(edit.approve, "llm", None, True)
+        assert (code, "does not wait for approval: it is StepUpgrade" in user.complaint) == (REFUSED, True)
+        assert story.state == "StepUpgrade"
+        await story.healthy(V2)
+
+
 class DelayedWriter(Client):
     """A client whose next patch waits for something else to happen first."""
 

@@ -173,13 +173,33 @@ def test_the_current_step_shows_the_weight_observed_and_counts_its_pause_down() 
     ]
     release = msgspec.structs.replace(RELEASE, traffic_observed=15, pause_seconds=600, pause_seconds_left=421)
     ends = "2026-11-17T13:22:28Z"
-    page = ReleasePage(HEAD, "llm", "Canary", "Progressing", release, ends, False, steps, None, None, ())
+    page = ReleasePage(HEAD, "llm", "Canary", "Progressing", release, ends, False, True, steps, None, None, ())
     html = "".join(one.html for one in release_sections(page, ()))
     first, second = (words(one) for one in re.findall(r'<li class="step.*?</li>', html))
     assert "1 of 2 groups (50%)" in first and "20% of requests 15% observed" in first and "x-tester=1" in first
     assert "goes on by itself, 7 min 1 s left" in first and "observed" not in second
     (moment,) = re.findall(r'data-until="(\d+)"', html)
     assert datetime.fromtimestamp(int(moment), UTC) == datetime.fromisoformat(ends)
+
+
+@pytest.mark.parametrize(
+    ("overridable", "forward", "links"),
+    [
+        (False, True, ["step=1", "step=3", "full=1"]),
+        (False, False, ["step=1"]),
+        (True, False, ["step=1", "override=1"]),
+    ],
+    ids=["not held", "held until there is a verdict", "stopped by its analysis"],
+)
+def test_only_steps_that_the_analysis_permits_are_offered(overridable: bool, forward: bool, links: list[str]) -> None:
+    steps = [
+        RailStep(number, place, "1", 1, "", (), None, True)
+        for number, place in enumerate(("done", "current", "next"), 1)
+    ]
+    release = msgspec.structs.replace(RELEASE, step=2, steps=3)
+    page = ReleasePage(HEAD, "llm", "Canary", "Progressing", release, "", overridable, forward, steps, None, None, ())
+    html = "".join(one.html for one in release_sections(page, ("approve",)))
+    assert re.findall(r"actions/approve\?(\w+=\d)", html) == links
 
 
 def test_groups_beyond_those_wanted_are_named_in_the_fleet_and_on_the_page_of_their_set() -> None:

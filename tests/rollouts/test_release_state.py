@@ -178,6 +178,7 @@ numbers = st.integers(0, 5)
         revision_key=texts,
         timed_out_step=numbers,
         judged_step=numbers,
+        analysis_result=texts,
         announced_wait=texts,
         missing_replicas=numbers,
         grace_times=st.dictionaries(st.sampled_from(["pin", "routes"]), st.just("2026-01-01T00:00:00Z")),

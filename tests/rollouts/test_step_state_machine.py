@@ -4,17 +4,20 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.rollouts.observations import WORKLOAD, observation, progress, release, rollout
+from tests.rollouts.observations import NOW, WORKLOAD, observation, progress, release, rollout
 
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
-from kohort.rollouts import messages, step_analysis, step_state_machine
+from kohort.rollouts import messages, release_state_machine, step_analysis, step_state_machine
 from kohort.rollouts.action_result import DONE, Done, Problem, Waiting
+from kohort.rollouts.analysis.analysis_rules import Mode
+from kohort.rollouts.analysis.analysis_types import AnalysisRun
+from kohort.rollouts.analysis.run_types import RunPhase, RunStatus
 from kohort.rollouts.messages import EventReason
 from kohort.rollouts.release_actions import DeleteRelease, ShrinkToBatch, WriteRelease
 from kohort.rollouts.release_state import ReleaseDecision, with_reason
 from kohort.rollouts.rollout_types import BatchRelease, ReleaseProgress, Rollout
-from kohort.rollouts.step_analysis import Passed
+from kohort.rollouts.step_analysis import Judgement, Override, Passed
 from kohort.rollouts.traffic.actions import (
     PinStableService,
     RemoveCanaryService,
@@ -23,6 +26,7 @@ from kohort.rollouts.traffic.actions import (
     UnpinStableService,
 )
 from kohort.rules import rollout_labels
+from kohort.rules.rollout_labels import ProgressingReason
 
 UPGRADE, ROUTING, PAUSED = rollout_labels.UPGRADE, rollout_labels.ROUTING, rollout_labels.PAUSED
 
@@ -306,3 +310,100 @@ def test_a_jump_to_the_same_size_only_changes_routes(replicas: int, state: str) 
     here = observation(found=progress(3, PAUSED, replicas=replicas, next_step_index=2))
     decision = step_state_machine.jump_to(here, 2)
     assert (found_in(decision).current_step_index, found_in(decision).current_step_state) == (2, state)
+
+
+def judged(phase: RunPhase | None, mode: Mode = Mode.ENFORCE, **more: object) -> Judgement:
+    run = None if phase is None else AnalysisRun(status=RunStatus(phase=phase, mode=mode))
+    return msgspec.structs.replace(Judgement("slo", mode=mode, run=run), **more)
+
+
+IN_EVERY_STATE = pytest.mark.parametrize(
+    "state", [rollout_labels.BEFORE_UPGRADE, UPGRADE, ROUTING, rollout_labels.ANALYSIS, PAUSED, rollout_labels.READY]
+)
+
+
+@IN_EVERY_STATE
+@pytest.mark.parametrize(
+    "judgement",
+    [
+        pytest.param(judged(None), id="not begun"),
+        pytest.param(judged(None, Mode.GATE), id="not begun, mode Gate"),
+        pytest.param(judged(RunPhase.WARMING_UP), id="warming up"),
+        pytest.param(judged(RunPhase.RUNNING), id="running"),
+        pytest.param(judged(RunPhase.HELD), id="held"),
+        pytest.param(judged(RunPhase.FAILED), id="failed"),
+        pytest.param(judged(RunPhase.FAILED, Mode.GATE), id="failed, mode Gate"),
+        pytest.param(judged(RunPhase.PASSED, problem="deleted"), id="unusable"),
+    ],
+)
+def test_no_jump_leads_past_a_step_whose_analysis_has_not_passed(judgement: Judgement, state: str) -> None:
+    here = observation(found=progress(1, state, next_step_index=3), release=release(), judgement=judgement)
+    decision = step_state_machine.decide(here)
+    assert (found_in(decision).current_step_index, found_in(decision).next_step_index) == (1, 2)
+    assert messages.jump_before_verdict(3, 1, 3) in decision.events
+
+
+@IN_EVERY_STATE
+@pytest.mark.parametrize(
+    "judgement",
+    [
+        pytest.param(None, id="no analysis"),
+        pytest.param(judged(RunPhase.PASSED), id="passed"),
+        pytest.param(judged(None, Mode.DRY_RUN), id="not begun, mode DryRun"),
+        pytest.param(judged(RunPhase.FAILED, Mode.DRY_RUN), id="failed, mode DryRun"),
+        pytest.param(judged(None, first_step=2), id="the step is not judged"),
+        pytest.param(judged(None, override=Override(by="ann")), id="overridden before it began"),
+        pytest.param(judged(RunPhase.FAILED, override=Override(by="ann")), id="overridden"),
+    ],
+)
+def test_a_jump_leads_on_where_the_analysis_does_not_hold_the_step(judgement: Judgement | None, state: str) -> None:
+    here = observation(found=progress(1, state, next_step_index=3), release=release(), judgement=judgement)
+    assert found_in(step_state_machine.decide(here)).current_step_index == 3
+
+
+@IN_EVERY_STATE
+@pytest.mark.parametrize("target", [1, 2])
+def test_a_jump_back_and_a_step_begun_again_need_no_verdict(target: int, state: str) -> None:
+    found = progress(2, state, next_step_index=target)
+    decision = step_state_machine.decide(observation(found=found, release=release(1), judgement=judged(None)))
+    assert found_in(decision).current_step_index == target
+
+
+@pytest.mark.parametrize(
+    ("judgement", "asked", "expected"),
+    [
+        (None, 2, ""),
+        (judged(RunPhase.PASSED), 2, "Running"),
+        (judged(RunPhase.PASSED), 3, "Running"),
+        (judged(None, override=Override(by="ann")), 2, "Running"),
+        (judged(None, override=Override(by="ann")), 3, "Running"),
+        (judged(RunPhase.PASSED, Mode.DRY_RUN), 3, "Passed"),
+        (judged(None, first_step=3), 2, "Passed"),
+        (judged(None, first_step=3), 3, "Running"),
+    ],
+)
+def test_the_next_step_begins_without_the_verdict_of_the_one_before(
+    judgement: Judgement | None, asked: int, expected: str
+) -> None:
+    """A command that reads the status at this moment must not take one for the other."""
+    found = progress(1, rollout_labels.READY, next_step_index=asked)
+    decision = step_state_machine.decide(observation(found=found, release=release(), judgement=judgement))
+    assert found_in(decision).current_step_index == asked
+    assert found_in(decision).analysis_result == expected
+
+
+def test_a_release_begins_with_a_step_that_has_no_verdict() -> None:
+    found = release_state_machine.first_progress(observation(judgement=judged(RunPhase.PASSED)))
+    assert (found.current_step_index, found.analysis_result) == (1, "Running")
+
+
+def test_where_nothing_is_judged_any_more_no_jump_is_held() -> None:
+    found = progress(1, UPGRADE, next_step_index=3, analysis_result="Running")
+    assert found_in(step_state_machine.decide(observation(found=found, release=release()))).current_step_index == 3
+
+
+def test_what_the_analysis_of_a_step_said_ends_with_the_release() -> None:
+    state = observation(found=progress(1, UPGRADE, analysis_result="Running")).state
+    ended = with_reason(state, ProgressingReason.COMPLETED, "done", NOW).progress
+    assert ended is not None
+    assert ended.analysis_result == ""

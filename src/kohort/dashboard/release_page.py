@@ -8,7 +8,7 @@ import msgspec
 from kohort.dashboard.analysis_charts import StepAnalysis, step_analyses
 from kohort.dashboard.set_page import SetHead, head_of
 from kohort.inspection import history
-from kohort.inspection.release import Release, matches_of, overridable_analysis, pause_ends, release_of
+from kohort.inspection.release import Release, matches_of, may_jump_to, overridable_analysis, pause_ends, release_of
 from kohort.inspection.served_revisions import Version, images
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.tree import GroupBranch, PodBranch, branch_of, tree_of
@@ -58,6 +58,8 @@ class ReleasePage(msgspec.Struct, frozen=True, rename="camel"):
     """When the step goes on by itself; empty if it does not wait for that."""
     overridable: bool
     """Its analysis stops the step, which can go on in spite of it."""
+    jumps_forward: bool
+    """The analysis of the current step does not keep the release from going to a later one."""
     steps: Sequence[RailStep]
     stable: ReleasedVersion | None
     new: ReleasedVersion | None
@@ -89,6 +91,7 @@ def release_page(
         release=release,
         pause_ends=pause_ends(release, now),
         overridable=release is not None and overridable_analysis(rollout) is not None,
+        jumps_forward=may_jump_to(rollout, len(rollout.strategy.steps)),
         steps=rail(rollout, subject.replicas, release),
         stable=shown[0],
         new=shown[1],

@@ -5,7 +5,7 @@ Commands ask before they write, and `kohort explain` asks before it recommends o
 | command | is permitted if |
 |---|---|
 | approve | a step of its Rollout waits, for an approval or for its time to pass |
-| approve --step N | its Rollout is rolling, and has a step N; the next one: as approve |
+| approve --step N | its Rollout is rolling and has a step N; later: if its analysis permits it; the next: as approve |
 | abort | the version that is wanted is not the stable one, and that is still kept |
 | resume | its Rollout is paused, or the workload itself |
 | undo | an earlier version is kept that served |
@@ -18,11 +18,12 @@ from kohort.inspection.history import NoSuchRevision, previous
 from kohort.inspection.release import (
     failed_analysis,
     is_at_pause,
-    is_being_judged,
     is_outdated,
     is_rolling,
     is_withdrawn,
+    may_jump_to,
     overridable_analysis,
+    stopping_analysis,
 )
 from kohort.inspection.release_subject import Subject, command, title
 from kohort.inspection.roll_pause import paused
@@ -89,15 +90,19 @@ def jump_refusal(subject: Subject, step: int) -> str:
     if is_outdated(subject):
         return approval_refusal(subject)
     current = rollout.status.current_step_index
-    if step > current and is_being_judged(rollout):
-        override = command(subject, Verb.OVERRIDE).text
-        return (
-            f"Rollout {rollout.metadata.name} does not leave step {current} before its analysis has a verdict; "
-            f"to go on without one: {override}"
-        )
-    if step == current + 1 or (step > current and overridable_analysis(rollout) is not None):
+    if not may_jump_to(rollout, step):
+        return _held_by_analysis(subject, rollout)
+    return approval_refusal(subject) if step == current + 1 else ""
+
+
+def _held_by_analysis(subject: Subject, rollout: Rollout) -> str:
+    """Why no step after the current one may be entered."""
+    leaves = f"Rollout {rollout.metadata.name} does not leave step {rollout.status.current_step_index}"
+    if overridable_analysis(rollout) is not None:
         return approval_refusal(subject)
-    return ""
+    if (found := stopping_analysis(rollout)) is not None:
+        return f"{leaves}: {found.message}"
+    return f"{leaves} before its analysis has a verdict; to go on without one: {command(subject, Verb.OVERRIDE).text}"
 
 
 def abort_refusal(subject: Subject) -> str:

@@ -21,7 +21,7 @@ from kohort.kube.clock import parse_time
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition
 from kohort.rollouts.rollout_types import Rollout, Step
-from kohort.rollouts.step_analysis import AnalysisReason, override_of
+from kohort.rollouts.step_analysis import AnalysisReason, may_jump, override_of
 from kohort.rollouts.traffic.model import Match
 from kohort.rules import nginx_annotations, rollout_labels
 
@@ -161,11 +161,11 @@ def stopping_analysis(rollout: Rollout) -> Condition | None:
     return found if found.reason in _STOPPING and waits else None
 
 
-def is_being_judged(rollout: Rollout) -> bool:
-    """The step waits for the verdict of its analysis: it has none yet, and is no DryRun."""
-    found = rollout.status.condition(rollout_labels.ANALYSIS_CONDITION)
-    waits = is_rolling(rollout) and rollout.status.current_step_state == rollout_labels.ANALYSIS
-    return found is not None and found.reason == AnalysisReason.RUNNING and waits
+def may_jump_to(rollout: Rollout, step: int) -> bool:
+    """Whether the analysis of the current step lets the release go to this one."""
+    progress = rollout.status.progress
+    judged = progress is not None and bool(rollout.metadata.annotations.get(rollout_labels.ANALYSIS_NAME))
+    return not judged or progress is None or may_jump(progress, step)
 
 
 def overridable_analysis(rollout: Rollout) -> Condition | None:

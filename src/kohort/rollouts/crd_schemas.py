@@ -183,6 +183,7 @@ def _progress(revision: str, replicas: str, ready: str) -> JsonObject:
             "graceTimes": TEXTS,
             "timedOutStep": int32(),
             "judgedStep": int32(),
+            "analysisResult": TEXT,
             "announcedWait": TEXT,
             "missingReplicas": int32(),
             "analysisAttempt": int32(),

@@ -455,6 +455,11 @@ def jump_refused(wanted: int, count: int) -> ReleaseEvent:
     return ReleaseEvent(EventReason.JUMP_REFUSED, f"nextStepIndex {wanted} is not a step: there are 1 to {count}")
 
 
+def jump_before_verdict(wanted: int, index: int, count: int) -> ReleaseEvent:
+    text = f"its analysis has not passed, so the release does not go to step {wanted}; to go on in spite of it: "
+    return ReleaseEvent(EventReason.JUMP_REFUSED, f"{step(index, count)}: {text}kohort approve --override")
+
+
 def plan_changed(index: int, count: int) -> ReleaseEvent:
     return progressing(f"the plan has changed, going on at {step(index, count)}")
 

@@ -112,6 +112,8 @@ def without(conditions: Iterable[Condition], type: str) -> tuple[Condition, ...]
 
 
 def _without_open_analysis(state: State, now: datetime) -> State:
+    if state.progress is not None:
+        state = state.with_progress(analysis_result="")
     found = state.condition(rollout_labels.ANALYSIS_CONDITION)
     at_end = condition_at_end(found) if found is not None else None
     if at_end is None or at_end == found:

@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.rollouts import finalizing, messages, step_arithmetic, step_state_machine
+from kohort.rollouts import finalizing, messages, step_analysis, step_arithmetic, step_state_machine
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Waiting
 from kohort.rollouts.finalizing import EndReason, FinalizingDecision
 from kohort.rollouts.forecast_types import ForecastUnknown, ReleaseForecast
@@ -149,9 +149,10 @@ def first_progress(observation: Observation) -> ReleaseProgress:
         current_step_state=rollout_labels.BEFORE_UPGRADE,
         last_update_time=observation.stamp,
     )
+    verdict = step_analysis.verdict_at_beginning(observation.judgement, 1) or ""
     if before is not None and _as_begun(before) == _as_begun(fresh):
-        return before
-    return msgspec.structs.replace(fresh, analysis_attempt=_next_attempt(observation))
+        return msgspec.structs.replace(before, analysis_result=verdict)
+    return msgspec.structs.replace(fresh, analysis_attempt=_next_attempt(observation), analysis_result=verdict)
 
 
 def _next_attempt(observation: Observation) -> int:
@@ -167,7 +168,7 @@ def _next_attempt(observation: Observation) -> int:
 def _as_begun(progress: ReleaseProgress) -> ReleaseProgress:
     """Without what differs between two looks at a release that begins."""
     return msgspec.structs.replace(
-        progress, last_update_time="", analysis_attempt=0, announced_wait="", missing_replicas=0
+        progress, last_update_time="", analysis_attempt=0, analysis_result="", announced_wait="", missing_replicas=0
     )
 
 

@@ -154,6 +154,9 @@ class ReleaseProgress(msgspec.Struct, frozen=True):
     """Ours: the step that was reported as not ready in time, so that it is reported once."""
     judged_step: int = 0
     """Ours: the step that the condition Analysis is about. The same verdict about the next step is news."""
+    analysis_result: str = ""
+    """Ours: a `StepVerdict`, what the analysis lets the current step do; empty where no analysis is asked for. Commands
+    read it, so that they permit what the controller does."""
     announced_wait: str = ""
     """Ours: a `ReleaseWait` that was announced by an event, so that it is announced once."""
     missing_replicas: int = 0
@@ -194,6 +197,7 @@ _COMMON: Final = {
     "grace_times": "graceTimes",
     "timed_out_step": "timedOutStep",
     "judged_step": "judgedStep",
+    "analysis_result": "analysisResult",
     "announced_wait": "announcedWait",
     "missing_replicas": "missingReplicas",
     "analysis_attempt": "analysisAttempt",

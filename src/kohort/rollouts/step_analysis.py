@@ -16,6 +16,9 @@ step begins. So a version never gets further than its judgement, whatever else w
 | | Gate | Failed | held |
 | | Enforce | Failed | failed |
 
+A jump forward leaves the step, too: `may_jump` is asked by the controller, and before by commands and the dashboard,
+which read in the status what the controller has found. Back, or to the beginning of the step, no verdict is needed.
+
 A step that failed is withdrawn: requests go to the stable version, then the canary is scaled to 0. The template stays
 the user's. With the old one, another one, an override, or when the step is begun again, the release goes on.
 """
@@ -59,6 +62,15 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 StepResult = Passed | AnalysisRunning | AnalysisHeld | Failed
+
+
+class StepVerdict(StrEnum):
+    """A `StepResult` as the status of a Rollout records it."""
+
+    PASSED = "Passed"
+    RUNNING = "Running"
+    HELD = "Held"
+    FAILED = "Failed"
 
 
 class AnalysisReason(StrEnum):
@@ -160,6 +172,31 @@ def analyse(judgement: Judgement | None, step: int) -> StepResult:
             return Failed(text) if judgement.mode is Mode.ENFORCE else AnalysisHeld(text)
         case _:
             return AnalysisRunning(text)
+
+
+def verdict(judgement: Judgement | None, step: int) -> StepVerdict | None:
+    """What the status records of the current step; None where no analysis is asked for."""
+    if judgement is None:
+        return None
+    match analyse(judgement, step):
+        case Passed():
+            return StepVerdict.PASSED
+        case AnalysisRunning():
+            return StepVerdict.RUNNING
+        case AnalysisHeld():
+            return StepVerdict.HELD
+        case Failed():
+            return StepVerdict.FAILED
+
+
+def verdict_at_beginning(judgement: Judgement | None, step: int) -> StepVerdict | None:
+    """The same of a step that begins: run and override are those of the step before."""
+    return verdict(msgspec.structs.replace(judgement, run=None, override=None) if judgement else None, step)
+
+
+def may_jump(progress: ReleaseProgress, target: int) -> bool:
+    """Whether the release may go from its current step to another one."""
+    return target <= progress.current_step_index or progress.analysis_result in ("", StepVerdict.PASSED)
 
 
 def condition(judgement: Judgement, step: int) -> tuple[str, AnalysisReason, str]:

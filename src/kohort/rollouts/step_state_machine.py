@@ -22,8 +22,8 @@
 | StepReady | not the last step | – | BeforeStepUpgrade of the next |
 | StepReady | the last step | – | Completed |
 
-Before any of it: a changed nextStepIndex is a jump, and a step that routes nothing first gives back what an earlier
-step has routed.
+Before any of it: a changed nextStepIndex is a jump, if `step_analysis.may_jump` permits it; and a step that routes
+nothing first gives back what an earlier step has routed.
 """
 
 from typing import Final
@@ -285,6 +285,10 @@ def jumped(observation: Observation) -> ReleaseDecision | None:
     if not 1 <= target <= count:
         state = observation.state.with_progress(next_step_index=regular)
         return ReleaseDecision(state, requeue=0.0, events=(messages.jump_refused(target, count),))
+    if not step_analysis.may_jump(progress, target):
+        state = observation.state.with_progress(next_step_index=regular)
+        event = messages.jump_before_verdict(target, *_place(observation))
+        return ReleaseDecision(state, requeue=0.0, events=(event,))
     return jump_to(observation, target)
 
 
@@ -298,6 +302,7 @@ def jump_to(observation: Observation, target: int) -> ReleaseDecision:
         last_update_time=observation.stamp,
         timed_out_step=0,
         analysis_attempt=observation.progress.analysis_attempt + 1,
+        analysis_result=step_analysis.verdict_at_beginning(observation.judgement, target) or "",
     )
     return ReleaseDecision(without_wait(state), requeue=0.0, events=(messages.jumped(target, count),))
 
@@ -483,11 +488,14 @@ _ANALYSIS_EVENTS: Final = {
 
 
 def with_analysis(observation: Observation) -> tuple[Observation, tuple[ReleaseEvent, ...]]:
-    """The condition Analysis as it should be now, and an event when the verdict has changed."""
-    judgement, state = observation.judgement, observation.state
+    """The condition Analysis and the recorded verdict as they should be now, and an event when the verdict has
+    changed."""
+    judgement = observation.judgement
+    index, count = _place(observation)
+    state = observation.state.with_progress(analysis_result=step_analysis.verdict(judgement, index) or "")
+    observation = observation.with_state(state)
     if judgement is None:
         return observation, ()
-    index, count = _place(observation)
     status, reason, text = step_analysis.condition(judgement, index)
     old = state.condition(rollout_labels.ANALYSIS_CONDITION)
     if old is not None and (old.status, old.reason, old.message) == (status, reason, text):
@@ -556,7 +564,9 @@ def _ready(observation: Observation) -> ReleaseDecision:
     if index >= count:
         return _enter(observation, rollout_labels.COMPLETED)
     state = observation.state.with_progress(
-        current_step_index=index + 1, next_step_index=step_arithmetic.next_index(index + 1, count)
+        current_step_index=index + 1,
+        next_step_index=step_arithmetic.next_index(index + 1, count),
+        analysis_result=step_analysis.verdict_at_beginning(observation.judgement, index + 1) or "",
     )
     events = (messages.step_started(index + 1, count),)
     return _enter(observation.with_state(state), rollout_labels.BEFORE_UPGRADE, events)

@@ -124,7 +124,8 @@ async def approve(client: Client, namespace: str, name: str, step: int | None = 
     """Lets a step that waits for a person go on; or goes on with another step, with `full` with the last one."""
     found = await snapshot_reader.subject(client, namespace, name, rollout_needed=True)
     if full and found.rollout is not None:
-        step = len(found.rollout.strategy.steps)
+        last = len(found.rollout.strategy.steps)
+        step = last if found.rollout.status.current_step_index != last else None
     refused = allowed_commands.approval_refusal(found) if step is None else allowed_commands.jump_refusal(found, step)
     if refused:
         raise Refusal(refused)
@@ -132,7 +133,7 @@ async def approve(client: Client, namespace: str, name: str, step: int | None = 
     assert rollout is not None, "a workload without one is refused"
     index = rollout.status.current_step_index
     last = len(rollout.strategy.steps)
-    if step is None or step == index + 1 or (full and index == last):
+    if step is None or step == index + 1:
         await _patch_progress(client, rollout, {"currentStepState": READY})
         show([f"step {index} of Rollout {rollout.metadata.name} is approved{_after_pause(found)}"])
         return 0

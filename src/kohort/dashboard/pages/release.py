@@ -79,8 +79,8 @@ def _step(step: RailStep, page: ReleasePage, act: Collection[str]) -> Html:
     lines += [tag("p", code(one), class_="match") for one in step.matches]
     lines.append(tag("p", *_pause(step, page), class_="quiet-text"))
     jumps = "approve" in act and release is not None and release.step and step.place != "current"
-    if page.overridable and step.place == "next":
-        jumps = False  # Its analysis stops the release: only an override leads on.
+    if step.place == "next" and not page.jumps_forward:
+        jumps = False  # Its analysis holds the step: only an override leads on.
     if jumps:
         lines.append(tag("p", tag("a", f"Go to step {step.number}…", href=_address(page, "approve", step.number))))
     return tag("li", *lines, class_=f"step {step.place}", aria_current="step" if step.place == "current" else None)
@@ -116,12 +116,12 @@ def _actions(page: ReleasePage, act: Collection[str]) -> Html | None:
     if "approve" in act:
         if release.waits_for_approval or release.pause_seconds is not None:
             links.append(tag("a", "Approve…", href=_address(page, "approve"), class_="button"))
-        if not page.overridable:
-            href = _address(page, "approve", full="1")
-            links.append(tag("a", "Go to the last step…", href=href, class_="button plain"))
-        else:
+        if page.overridable:
             href = _address(page, "approve", override="1")
             links.append(tag("a", "Go on in spite of it…", href=href, class_="button plain"))
+        elif page.jumps_forward:
+            href = _address(page, "approve", full="1")
+            links.append(tag("a", "Go to the last step…", href=href, class_="button plain"))
     if "retry" in act and page.set.stopped:
         links.append(tag("a", "Judge again…", href=_address(page, "retry"), class_="button plain"))
     verb = "resume" if release.paused else "pause"

@@ -41,6 +41,7 @@ from kohort.rules.go_duration import parse_duration
 KEPT_RUNS: Final = 10
 _AT_ONCE: Final = 0.01
 _RETRY_SECONDS: Final = 1.0
+_UNDER_WAY: Final = (rollout_labels.IN_ROLLING, rollout_labels.REASON_PAUSED)
 
 
 class _Watch:
@@ -73,7 +74,8 @@ class RunController:
         rollout = self.cache.rollouts.get(key)
         conflict = await self._end_runs(key, rollout)
         found = plan_of(rollout, self.cache) if rollout is not None else None
-        if rollout is None or found is None or not is_judged(rollout, found[1]):
+        judged = rollout is not None and found is not None and is_judged(rollout, found[1])
+        if rollout is None or found is None or not (judged or is_overridden(rollout, found[1])):
             self._watches.pop(key, None)
             return Requeue(after=_RETRY_SECONDS) if conflict else None
         analysis, plan = found
@@ -156,7 +158,7 @@ class RunController:
         if override is not None and not watch.status.overridden_by:
             watch.status = msgspec.structs.replace(watch.status, overridden_by=override.text)
             await self._write(run, watch.status)
-        if not goes_on(plan, watch.status):
+        if not is_judged(rollout, plan) or not goes_on(plan, watch.status):
             return None
         now = asyncio.get_running_loop().time()
         interval = reading_interval(plan)
@@ -214,10 +216,16 @@ def is_judged(rollout: Rollout, plan: AnalysisPlan) -> bool:
     return (
         progress is not None
         and status.phase == rollout_labels.PROGRESSING
-        and status.reason in (rollout_labels.IN_ROLLING, rollout_labels.REASON_PAUSED)
+        and status.reason in _UNDER_WAY
         and progress.current_step_state in (rollout_labels.ANALYSIS, rollout_labels.PAUSED, rollout_labels.READY)
         and progress.current_step_index >= plan.first_step
     )
+
+
+def is_overridden(rollout: Rollout, plan: AnalysisPlan) -> bool:
+    """A user let the current step go on before it was judged. It has a run all the same, which keeps who did it."""
+    judges = rollout.status.current_step_index >= plan.first_step
+    return judges and override_of(rollout) is not None and rollout.status.reason in _UNDER_WAY
 
 
 def goes_on(plan: AnalysisPlan, status: RunStatus) -> bool:
