@@ -38,11 +38,11 @@ from kohort.kube import clock
 from kohort.kube.errors import BadRequest, Forbidden, Invalid
 from kohort.kube.resources import Key
 from kohort.objects.core import Pod
-from kohort.objects.meta import find_condition
-from kohort.objects.unready_reason import stuck_container, why_not_ready
 from kohort.rules import group_labels
 from kohort.rules.group_identity import leader_name, worker_index
 from kohort.rules.group_state import GroupState, group_size, pod_is_ready
+from kohort.rules.pod_scheduling import without_node
+from kohort.rules.unready_reason import stuck_container, why_not_ready
 
 PATIENCE: Final = 15.0
 """Seconds for which the same obstacle must stand before it is written."""
@@ -195,7 +195,6 @@ def _pod_obstacle(index: int, pod: Pod) -> Obstacle | None:
 
 
 def _unready_reason(pod: Pod) -> WaitingReason:
-    scheduled = find_condition(pod.status.conditions, "PodScheduled")
-    if scheduled is not None and scheduled.status == "False":
+    if without_node(pod) is not None:
         return WaitingReason.POD_UNSCHEDULABLE
     return WaitingReason.CONTAINER_WAITING if stuck_container(pod) is not None else WaitingReason.POD_NOT_READY

@@ -28,9 +28,9 @@ from kohort.inspection.scheduling_causes import scheduling_problem
 from kohort.inspection.snapshot import worker_of
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
-from kohort.objects.unready_reason import why_not_ready
 from kohort.rules import group_labels, resize_conditions
 from kohort.rules.pod_admission import is_rejection
+from kohort.rules.unready_reason import why_not_ready
 
 _MOUNTS: Final = frozenset({"FailedMount", "FailedAttachVolume"})
 

@@ -15,8 +15,8 @@ from kohort.inspection.problems import (
     Problem,
 )
 from kohort.objects.core import Pod
-from kohort.objects.meta import find_condition
 from kohort.rules.group_labels import HELD_BECAUSE, HELD_UNTIL
+from kohort.rules.pod_scheduling import without_node
 from kohort.rules.scheduler_message import InsufficientResource, NodeReason, Reason, reasons_in
 
 _AFFINITY: Final = frozenset[Reason](
@@ -40,8 +40,7 @@ def scheduling_problem(pod: Pod, context: PodContext) -> tuple[CauseKind, Proble
         return CauseKind.CRASH, problem
     if gates := tuple(one.name for one in pod.spec.scheduling_gates):
         return CauseKind.SCHEDULING, HeldByGates(gates)
-    scheduled = find_condition(pod.status.conditions, "PodScheduled")
-    if scheduled is not None and scheduled.status == "False":
+    if scheduled := without_node(pod):
         message = scheduled.message or scheduled.reason
         return CauseKind.SCHEDULING, _placement_problem(message, reasons_in(scheduled.message), pod, context)
     return CauseKind.WAITING, NotScheduledYet(pod.spec.scheduler_name or "default-scheduler")

@@ -23,11 +23,11 @@ from kohort.inspection.served_revisions import images
 from kohort.inspection.snapshot import Snapshot, group_of, worker_of
 from kohort.objects.core import Pod
 from kohort.objects.counted_nouns import agreeing, counted, counted_of
-from kohort.objects.unready_reason import why_not_ready
 from kohort.rules import group_labels
 from kohort.rules.group_identity import subgroup_index
 from kohort.rules.group_state import RestartState, group_size, pod_is_ready
 from kohort.rules.recorded_restarts import due_restarts, leader_identities
+from kohort.rules.unready_reason import why_not_ready
 
 
 class PodBranch(msgspec.Struct, frozen=True, rename="camel"):

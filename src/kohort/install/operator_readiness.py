@@ -7,12 +7,16 @@ rolling update is for, and exactly why they say nothing about the new one.
 import asyncio
 from typing import Final
 
+import msgspec
+
 from kohort.install.operator_deployment import DEPLOYMENT, SELECTOR
 from kohort.kube.client import Client
 from kohort.kube.resources import DEPLOYMENTS, PODS
 from kohort.objects.container_reasons import ORDINARY_WAITS
+from kohort.objects.core import Pod
 from kohort.objects.counted_nouns import agreeing, counted
 from kohort.objects.json_types import JsonObject
+from kohort.rules.pod_scheduling import without_node
 
 LOOK_SECONDS: Final = 0.25
 """Between two looks at something that is waited for."""
@@ -67,9 +71,9 @@ def missing(deployment: JsonObject) -> str:
 def unready_reason(pod: JsonObject) -> str:
     """Why a pod is not ready, from its status; empty if that gives no reason."""
     status, name = pod.get("status") or {}, pod["metadata"]["name"]
-    for one in status.get("conditions") or ():
-        if one["type"] == "PodScheduled" and one["status"] == "False" and one.get("message"):
-            return f"pod {name} has no node: {one['message']}"
+    scheduled = without_node(msgspec.convert(pod, Pod))
+    if scheduled is not None and scheduled.message:
+        return f"pod {name} has no node: {scheduled.message}"
     for container in status.get("containerStatuses") or ():
         state = container.get("state") or {}
         ended = (container.get("lastState") or {}).get("terminated") or state.get("terminated") or {}

@@ -42,9 +42,9 @@ import msgspec
 
 from kohort.kube.clock import parse_time
 from kohort.objects.core import Pod
-from kohort.objects.meta import find_condition
 from kohort.rules import group_labels
 from kohort.rules.group_state import pods_are_ready
+from kohort.rules.pod_scheduling import unschedulable
 
 GRACE_SECONDS: Final = 30.0
 """How long new groups may find no node before the surge is given up. Pods that are on their way out of a node, and
@@ -153,7 +153,7 @@ def _new_groups(groups: Groups, revision: str) -> list[int]:
 
 def _unschedulable_since(pod: Pod) -> str:
     """Empty for a pod that has a node, or that no scheduler has tried to place."""
-    found = find_condition(pod.status.conditions, "PodScheduled")
-    if found is None or (found.status, found.reason) != ("False", "Unschedulable"):
+    found = unschedulable(pod)
+    if found is None:
         return ""
     return found.last_transition_time or pod.metadata.creation_timestamp or ""

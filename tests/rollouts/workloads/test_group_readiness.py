@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.workloads.group_readiness import (
+    count_without_node,
     first_obstacle,
     groups_of,
     readiness_text,
     ready_groups,
-    unschedulable,
 )
 from kohort.rules import group_labels
 
@@ -91,11 +91,11 @@ def test_how_far_a_batch_is(ready: int, wanted: int, pods: list[Pod], unit: str,
 
 
 def test_a_group_finds_no_place_when_one_of_its_pods_does_not() -> None:
-    assert unschedulable([]) == 0
-    assert unschedulable([pod(0, 0), pod(0, 1)]) == 0
+    assert count_without_node([]) == 0
+    assert count_without_node([pod(0, 0), pod(0, 1)]) == 0
     waiting = [pod(0, 1, placed=False), pod(0, 2, placed=False), pod(2, 0, placed=False), pod(1, 0)]
-    assert unschedulable(waiting) == 2
-    assert unschedulable([pod(0, 0, placed=False, deleting=True)]) == 0
+    assert count_without_node(waiting) == 2
+    assert count_without_node([pod(0, 0, placed=False, deleting=True)]) == 0
 
 
 @given(st.lists(st.builds(pod, st.integers(0, 3), st.integers(0, 2), ready=st.booleans(), placed=st.booleans())))
@@ -109,3 +109,10 @@ def test_more_ready_pods_never_make_fewer_groups_ready(pods: list[Pod]) -> None:
         labels = one.metadata.labels
         better = pod(int(labels[group_labels.GROUP_INDEX]), int(labels[group_labels.WORKER_INDEX]))
         assert ready_groups([*named[:index], better, *named[index + 1 :]], size=3) >= found
+
+
+def test_a_group_that_a_quota_holds_back_has_no_node() -> None:
+    """Kueue holds pods by scheduling gates."""
+    gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+    held = msgspec.convert({**msgspec.to_builtins(pod(0, 0)), "status": {"conditions": [gated]}}, Pod)
+    assert count_without_node([held, pod(1, 0)]) == 1

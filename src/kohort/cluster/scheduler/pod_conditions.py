@@ -1,14 +1,11 @@
 """The conditions PodScheduled and DisruptionTarget that the scheduler writes."""
 
-from typing import Final
-
 from kohort.kube import clock
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, find_condition
 from kohort.objects.pods import Pod
 from kohort.rules import pod_disruption
-
-SCHEDULED: Final = "PodScheduled"
+from kohort.rules.pod_status import SCHEDULED
 
 
 def unscheduled(pod: Pod, reason: str, message: str) -> JsonObject | None:

@@ -43,6 +43,7 @@ from kohort.objects.storage import StorageClass
 from kohort.objects.volumes import PersistentVolume, PersistentVolumeClaim
 from kohort.resources import resize_deferred
 from kohort.resources.effective import RESIZE_PENDING
+from kohort.rules.pod_scheduling import UNSCHEDULABLE
 
 _log = Log(module="kohort.cluster.scheduler")
 
@@ -50,7 +51,6 @@ DEFAULT_NAME: Final = "default-scheduler"
 SWEEP: Final = 30.0
 TICK: Final = 0.001
 """QueuedPod less than this is not waiting: rounding could make it forever."""
-UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
 
 

@@ -11,9 +11,9 @@ from kohort.groups.resize.pod_progress import PodProgress, pod_progress
 from kohort.groups.resize.record import ResizeRecord
 from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.container_reasons import CRASH_LOOP_BACK_OFF
-from kohort.objects.meta import find_condition
 from kohort.objects.pods import Pod
 from kohort.rules.group_state import GroupState, RestartState, group_size
+from kohort.rules.pod_scheduling import unschedulable
 from kohort.rules.resize_restart import containers_restarted_by
 from kohort.rules.resource_edit import AmountChange, InPlaceEdit, RecreateEdit, change_of_pod
 
@@ -114,8 +114,7 @@ def _shrinks(change: AmountChange) -> bool:
 
 def is_broken(pod: Pod) -> bool:
     """The pod will not become ready by waiting: it crashes again and again, or no node has room for it."""
-    placed = find_condition(pod.status.conditions, "PodScheduled")
-    return _crash_loops(pod) or (placed is not None and placed.status == "False" and placed.reason == "Unschedulable")
+    return _crash_loops(pod) or unschedulable(pod) is not None
 
 
 def _crash_loops(pod: Pod) -> bool:

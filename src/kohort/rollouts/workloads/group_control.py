@@ -28,7 +28,7 @@ from kohort.rollouts.promotion_pace import (
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.workloads import canary_set, group_hold, in_place_release, serving_pods
 from kohort.rollouts.workloads.batch_labels import assign
-from kohort.rollouts.workloads.group_readiness import groups_of, readiness_text, ready_groups, unschedulable
+from kohort.rollouts.workloads.group_readiness import count_without_node, groups_of, readiness_text, ready_groups
 from kohort.rollouts.workloads.model import ReleasedWorkload, ReplicaCounts
 from kohort.rollouts.workloads.workload_control import (
     WorkloadControl,
@@ -155,7 +155,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         pods = self.cache.pods_of(key_of(canary))
         ready = self._ready_groups(canary)
         text = readiness_text(ready, desired, pods)
-        if waiting := unschedulable(pods):
+        if waiting := count_without_node(pods):
             text += f"; {counted(waiting, 'group')} unschedulable"
         return ReplicaCounts(canary.status.replicas, ready, observed=canary.observed, text=text)
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from kohort.objects.core import Pod
 from kohort.objects.counted_nouns import counted
-from kohort.objects.meta import find_condition
-from kohort.objects.unready_reason import why_not_ready
 from kohort.rules.group_identity import group_index, has_place_in_group, worker_index
 from kohort.rules.group_state import pod_is_ready, pods_are_ready
+from kohort.rules.pod_scheduling import without_node
+from kohort.rules.unready_reason import why_not_ready
 
 
 def groups_of(pods: Iterable[Pod]) -> dict[int, list[Pod]]:
@@ -51,12 +51,6 @@ def _order(pod: Pod) -> tuple[int, int, str]:
     return group_index(labels) or 0, worker_index(labels) or 0, pod.metadata.name
 
 
-def unschedulable(pods: Iterable[Pod]) -> int:
-    """Groups of which some pod finds no place."""
-    return sum(
-        any(
-            (found := find_condition(pod.status.conditions, "PodScheduled")) is not None and found.status == "False"
-            for pod in members
-        )
-        for members in groups_of(pods).values()
-    )
+def count_without_node(pods: Iterable[Pod]) -> int:
+    """Groups of which some pod has no node: it finds none, or a quota holds it back."""
+    return sum(any(map(without_node, members)) for members in groups_of(pods).values())

@@ -3,13 +3,13 @@
 from kohort.objects.container_reasons import ORDINARY_WAITS
 from kohort.objects.core import ContainerStatus, Pod
 from kohort.objects.meta import find_condition
+from kohort.rules.pod_scheduling import without_node
 
 
 def why_not_ready(pod: Pod) -> str:
     if pod.metadata.deleting:
         return "terminating"
-    scheduled = find_condition(pod.status.conditions, "PodScheduled")
-    if scheduled is not None and scheduled.status == "False":
+    if scheduled := without_node(pod):
         return f"Pending: {scheduled.message or scheduled.reason}"
     stuck = stuck_container(pod)
     if stuck is not None and stuck.state.waiting is not None:

@@ -5,7 +5,7 @@ import pytest
 
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
-from kohort.objects.unready_reason import why_not_ready
+from kohort.rules.unready_reason import why_not_ready
 
 UNSCHEDULED = {
     "type": "PodScheduled",
