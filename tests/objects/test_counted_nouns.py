@@ -16,7 +16,7 @@ import kohort
 import kohort.groups.messages
 import kohort.inspection.failure_messages
 import kohort.inspection.messages
-import kohort.node.pod_worker
+import kohort.node.pod_sandbox
 import kohort.rollouts.messages
 from kohort.inspection import problems
 
@@ -136,8 +136,8 @@ def functions_of_counts() -> Iterator[tuple[str, Callable[..., object], dict[str
                 hints.pop("return", None)
                 yield f"{module.__name__.removeprefix('kohort.')}.{name}", function, hints
     yield (
-        "node.pod_worker.sandbox_backoff_message",
-        kohort.node.pod_worker.sandbox_backoff_message,
+        "node.pod_sandbox.sandbox_backoff_message",
+        kohort.node.pod_sandbox.sandbox_backoff_message,
         {
             "times": int,
             "image": str,

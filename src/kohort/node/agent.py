@@ -20,6 +20,7 @@ from kohort.node import single_agent_lock, stale_state_cleanup
 from kohort.node.api_server_address import ApiServerAddress
 from kohort.node.cgroups import Cgroups
 from kohort.node.checkpoint import WriteObserver, unobserved
+from kohort.node.container_launcher import ContainerLauncher
 from kohort.node.container_starter import ContainerStarter
 from kohort.node.container_stopper import ContainerStopper
 from kohort.node.devices.interface import Devices
@@ -31,6 +32,7 @@ from kohort.node.machine_info import Machine
 from kohort.node.metrics import NodeMetrics
 from kohort.node.names.name_directory import NameDirectory
 from kohort.node.node_state import NodeState
+from kohort.node.pod_admission import PodAdmission
 from kohort.node.pod_files import PodFiles
 from kohort.node.pod_network import AddressPlan, PodNetwork
 from kohort.node.pod_record import PodRecord
@@ -124,12 +126,15 @@ class Agent:
         in_memory = options.secrets_in_memory
         self._volumes = PodVolumes(manager.client, sources, machine, directories, secrets_in_memory=in_memory)
         self._launches = LaunchBuilder(machine, self.files, sources, self.names, api_server)
-        self._images: ImageSource = runtime.images if runtime.images is not None else DirectoryImages(images)
 
         identity = single_agent_lock.identity(options.directory)
         self.heartbeat = Heartbeat(manager.client, self.state, identity, options.labels, self.recorder)
         if options.device_plugins is not None:
             self.state.devices = self._serve_plugins(manager, options.device_plugins, observer)
+        source: ImageSource = runtime.images if runtime.images is not None else DirectoryImages(images)
+        self._launcher = ContainerLauncher(
+            runtime, source, self._launches, self.state.devices, self.allocations, cgroups, self.files
+        )
         self.evictions = EvictionManager(
             self.state, self.pods, self.files, cgroups, runtime, self.heartbeat, self.resizes
         )
@@ -209,24 +214,11 @@ class Agent:
         record = PodRecord(pod, self._instances, self.allocations, self.recorder, self._controller.enqueue, fields)
         stopper = ContainerStopper(record, self.runtime)
         sandbox = PodSandbox(record, self.network, self._volumes, self.cgroups, self.files, self.runtime, self.client)
-        starter = ContainerStarter(
-            record,
-            sandbox,
-            stopper,
-            self.runtime,
-            self._launches,
-            self.allocations,
-            self.cgroups,
-            self.files,
-            self._images,
-            self.state.devices,
-        )
+        starter = ContainerStarter(record, sandbox, stopper, self._launcher, self.runtime)
+        admission = PodAdmission(record, self.resizes, self.state.devices, self.runtime)
         resize = PodResize(record, stopper, self.allocations, self._actuator, self.resizes, self.state, self.metrics)
         reporter = PodStatusReporter(record, self.client, self.state, self.allocations, self.cgroups, self.files)
-        return PodWorker(
-            *(record, sandbox, starter, stopper, self.resizes, resize, reporter, self.runtime, self.client),
-            self.state.devices,
-        )
+        return PodWorker(record, sandbox, starter, stopper, admission, self.resizes, resize, reporter)
 
     def _add(self, key: Key, worker: PodWorker) -> None:
         self._workers[key] = worker

@@ -2,41 +2,29 @@
 
 import asyncio
 import contextlib
-import os
-import shutil
-
-import msgspec
 
 from kohort.node import container_order, lifecycle_hooks
-from kohort.node.cgroups import Cgroups
 from kohort.node.container_environment import ConfigProblem
 from kohort.node.container_exec import executor
+from kohort.node.container_launcher import ContainerLauncher
 from kohort.node.container_order import ContainerRun
 from kohort.node.container_stopper import ContainerStopper
-from kohort.node.devices.interface import DeviceProblem, Devices
-from kohort.node.image_config import Image
+from kohort.node.devices.interface import DeviceProblem
 from kohort.node.images import NoImage
-from kohort.node.launch_builder import LaunchBuilder, SandboxPaths
-from kohort.node.pod_files import PodFiles
 from kohort.node.pod_hostname import InvalidContainer
-from kohort.node.pod_record import PodRecord, container_of, containers_of
+from kohort.node.pod_record import PodRecord, containers_of
 from kohort.node.pod_sandbox import PodSandbox
 from kohort.node.probes import ProbeFailure, ProbeRunner
-from kohort.node.resize.allocation import Allocations
-from kohort.node.resource_views import figures_of
 from kohort.node.runtimes.interface import (
     CannotCreate,
     CannotStart,
     ContainerKey,
     ImageBeingPulled,
-    ImageRequest,
-    ImageSource,
     Instance,
     Launch,
     Runtime,
 )
 from kohort.node.stop_grace import ProbeFailed, StopReason
-from kohort.node.sub_paths import bind_sub_paths, unbind
 from kohort.node.volumes import MountProblem
 from kohort.objects.container_reasons import (
     CREATE_CONTAINER_CONFIG_ERROR,
@@ -47,8 +35,6 @@ from kohort.objects.container_reasons import (
     RUN_CONTAINER_ERROR,
 )
 from kohort.objects.node_pods import NodeContainer, NodePod
-from kohort.resources import container_cgroup
-from kohort.resources.cgroups import container_memory_files
 
 ERROR_SECONDS = 10.0
 
@@ -59,31 +45,21 @@ class ContainerStarter:
         record: PodRecord,
         sandbox: PodSandbox,
         stopper: ContainerStopper,
+        launcher: ContainerLauncher,
         runtime: Runtime,
-        launches: LaunchBuilder,
-        allocations: Allocations,
-        cgroups: Cgroups | None,
-        files: PodFiles,
-        images: ImageSource,
-        devices: Devices,
     ) -> None:
         self._record = record
         self._sandbox = sandbox
         self._stopper = stopper
-        self._images = images
-        self._devices = devices
+        self._launcher = launcher
         self._runtime = runtime
-        self._launches = launches
-        self._allocations = allocations
-        self._cgroups = cgroups
-        self._files = files
 
     async def start(self, allocated: NodePod, container: NodeContainer, now: float) -> None:
         """Start a container, or record why it cannot be started."""
         record, run = self._record, self._record.runs[container.name]
         attempt = run.attempt + 1
         try:
-            launch, instance = await self._launch(allocated, container, attempt)
+            launch, instance = await self._launcher.launch(record, allocated, container, attempt)
         except ImageBeingPulled:
             return
         except (ConfigProblem, MountProblem, DeviceProblem) as problem:
@@ -94,7 +70,7 @@ class ContainerStarter:
             return self._cannot_start(run, CREATE_CONTAINER_ERROR, str(problem), now)
         except (CannotStart, OSError) as problem:
             return self._cannot_start(run, RUN_CONTAINER_ERROR, str(problem), now)
-        await self._remove_old_attempts(run, attempt)
+        await self._launcher.remove_older_attempts(record.uid, run.name, attempt)
         run.begin(instance, attempt, now)
         record.launches[container.name] = launch
         record.exits[instance.id] = asyncio.Event()
@@ -107,60 +83,6 @@ class ContainerStarter:
         for note in instance.notes:
             record.event("Warning", "ContainerNotIsolated", f"Container {container.name}: {note}")
         self._run_hook_and_probes(container, run)
-
-    async def _launch(self, allocated: NodePod, container: NodeContainer, attempt: int) -> tuple[Launch, Instance]:
-        image = await self._images.ensure(self._image_request(container, attempt))
-        if self._cgroups is not None and not self._runtime.makes_cgroups:
-            self._cgroups.create_container(allocated, container_of(allocated, container.name))
-        sandbox = self._sandbox_paths(allocated, container.name, self._record.volumes or {})
-        launch = await self._launches.build(allocated, container, attempt, sandbox, image)
-        await self._devices.before_start(self._record.uid, container.name)
-        self._record_actuated(allocated, container.name)
-        return launch, await self._start_with_sub_paths(launch, container.name)
-
-    async def _start_with_sub_paths(self, launch: Launch, name: str) -> Instance:
-        """A container runtime is given mounts of parts of volumes, and has its own of them when it has started the
-        container. If it fails they stay: a call that was lost may still be carried out. Raises OSError."""
-        if self._runtime.images is None:
-            return await self._runtime.start(launch)
-        place = self._files.sub_paths(self._record.uid, name)
-        try:
-            bound = await asyncio.to_thread(bind_sub_paths, launch, place)
-        except OSError as problem:
-            raise MountProblem(f'failed to prepare subPath for container "{name}": {problem}') from problem
-        instance = await self._runtime.start(bound)
-        await asyncio.to_thread(unbind, place)
-        return instance
-
-    def _image_request(self, container: NodeContainer, attempt: int) -> ImageRequest:
-        return ImageRequest(self._record.pod, container, attempt, self._record.event, self._record.wake)
-
-    def _sandbox_paths(self, allocated: NodePod, name: str, volumes: dict[str, str]) -> SandboxPaths:
-        """Either the agent makes the container's cgroup, or the runtime, which is told what it should hold."""
-        record, cgroups = self._record, self._cgroups
-        devices = self._devices.use(record.uid, name)
-        if cgroups is None:
-            return SandboxPaths(record.address, record.netns, volumes, "", devices=devices)
-        if not self._runtime.makes_cgroups:
-            cgroup = str(cgroups.container_of(allocated, name))
-            return SandboxPaths(record.address, record.netns, volumes, cgroup, devices=devices)
-        values = container_cgroup(allocated, container_of(allocated, name), cgroups.settings)
-        files = container_memory_files(cgroups.settings)
-        grouped = {"memory.oom.group": files["memory.oom.group"]}  # swap is limited with the memory itself
-        return SandboxPaths(record.address, record.netns, volumes, "", values, grouped, devices)
-
-    def _record_actuated(self, allocated: NodePod, name: str) -> None:
-        """Before the start: an agent that takes over after a crash must not restart the container for a resize with
-        which it has started."""
-        figures = figures_of(allocated).containers.get(name)
-        if figures is None:
-            return
-        actuated = self._allocations.actuated(self._record.uid)
-        assert actuated is not None
-        started = msgspec.structs.replace(
-            actuated.with_container(name, figures), restarting=actuated.restarting - {name}
-        )
-        self._allocations.record_actuated(self._record.uid, started)
 
     def emit_backoff_events(self, now: float) -> None:
         """Write an event for each container that waits before it starts again, once for each attempt."""
@@ -202,17 +124,13 @@ class ContainerStarter:
         run.waiting_reason, run.waiting_message, run.restart_due = reason, message, now + pause
         self._record.wake(pause)
 
-    async def _remove_old_attempts(self, run: ContainerRun, attempt: int) -> None:
-        """Keep only the attempt before the present one, without the files that it has written."""
-        uid = self._record.uid
-        if attempt >= 1:
-            await asyncio.to_thread(shutil.rmtree, self._files.layer(uid, run.name, attempt - 1), True)
-        if attempt >= 2:
-            old = ContainerKey(uid, run.name, attempt - 2)
-            await self._runtime.remove(str(old))
-            for path in (self._files.log(*old), self._files.termination_message(*old)):
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+    async def remove_all(self) -> None:
+        """Remove the containers, with what they have written to their root file systems: an eviction has to free that,
+        too."""
+        for run in self._record.runs.values():
+            for attempt in (run.attempt - 1, run.attempt):
+                if attempt >= 0:
+                    await self._runtime.remove(str(ContainerKey(self._record.uid, run.name, attempt)))
 
     # Containers of an earlier agent
 
@@ -225,7 +143,7 @@ class ContainerStarter:
         for container in running:
             run = record.runs[container.name]
             assert run.instance is not None
-            unbind(self._files.sub_paths(record.uid, container.name))
+            self._launcher.take_over(record.uid, container.name)
             record.exits[run.instance.id] = asyncio.Event()
             self._run_hook_and_probes(container, run, rebuilt=record.spawn(self._rebuild_launch(container, run)))
 
@@ -239,16 +157,7 @@ class ContainerStarter:
         with contextlib.suppress(ConfigProblem, NoImage, MountProblem, InvalidContainer, OSError):
             await self._sandbox.set_up_network()
             volumes = await self._sandbox.prepare_volumes(record.pod)
-            allocated, image = record.allocated(), await self._rebuilt_image(container, run)
-            record.launches[container.name] = await self._launches.build(
-                allocated, container, run.attempt, self._sandbox_paths(allocated, container.name, volumes), image
-            )
-
-    async def _rebuilt_image(self, container: NodeContainer, run: ContainerRun) -> Image:
-        """A runtime with images of its own needs to know nothing of them to run a command in a container."""
-        if self._runtime.images is not None:
-            return Image(reference=container.image)
-        return await self._images.ensure(self._image_request(container, run.attempt))
+            record.launches[container.name] = await self._launcher.rebuild(record, container, run.attempt, volumes)
 
     # Hooks and probes
 

@@ -14,7 +14,9 @@ from kohort.node.pod_network import PodNetwork
 from kohort.node.pod_record import PodRecord, containers_of
 from kohort.node.runtimes.interface import CannotStart, PodSandboxSpec, Runtime
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem, PodVolumes
+from kohort.objects.counted_nouns import how_often
 from kohort.objects.node_pods import NodePod, PodSecurityContext
+from kohort.rules.restart_backoff import RestartBackoff
 
 
 class PodSandbox:
@@ -38,6 +40,40 @@ class PodSandbox:
         self._handler: str | None = None
         self._mounted_at = 0.0
         self._removed = False
+        self._losses: RestartBackoff[str] = RestartBackoff()
+        self._is_lost = False
+        self._reported_losses = 0
+
+    def runtime_is_unready(self) -> bool:
+        """Whether nothing can be started now. What runs is left alone."""
+        network = "" if self._record.pod.spec.host_network else self._runtime.network_problem
+        if network and not self._runtime.problem:
+            self._record.event("Warning", "NetworkNotReady", f"network is not ready: {network}")
+        return bool(self._runtime.problem or network)
+
+    def begin_replacement(self) -> None:
+        """The sandbox has ended by itself: stop what is left of it, so that it is made again."""
+        self._is_lost = True
+        self._record.spawn(self._stop_lost())
+
+    async def _stop_lost(self) -> None:
+        await self._runtime.stop_pod(self._record.uid)
+        self._record.wake()
+
+    def pause_after_loss(self, now: float) -> float:
+        """Seconds until a sandbox that has ended by itself may be made again."""
+        if not self._is_lost:
+            return 0.0
+        record = self._record
+        if pause := self._losses.pause(record.uid, now):
+            times = self._losses.times(record.uid) + 1
+            if times != self._reported_losses:
+                self._reported_losses = times
+                record.event("Warning", "BackOff", sandbox_backoff_message(times, self._runtime.sandbox_image))
+            return pause
+        self._losses.done(record.uid, now)
+        self._is_lost = False
+        return 0.0
 
     async def prepare(self, allocated: NodePod, now: float) -> None:
         """Make what is missing, and bring the content of volumes up to date. Raises MountProblem, CannotStart."""
@@ -164,3 +200,10 @@ def sandbox_spec(pod: NodePod, handler: str, *, log_directory: str, cgroup: str,
         handler=handler,
         own_users=spec.host_users is False,
     )
+
+
+def sandbox_backoff_message(times: int, image: str) -> str:
+    message = f"Back-off restarting the sandbox of the pod, which has ended {how_often(times)} by itself"
+    if not image:
+        return message
+    return f"{message}; see the sandbox image {image} in the configuration of the container runtime: it must not exit"

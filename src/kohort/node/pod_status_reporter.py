@@ -5,13 +5,14 @@ that could not be written is written later.
 """
 
 import asyncio
+import contextlib
 
 import msgspec
 
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
 from kohort.kube.controller import Requeue
-from kohort.kube.errors import ApiError, NotFound
+from kohort.kube.errors import ApiError, Conflict, NotFound
 from kohort.kube.log import Log
 from kohort.kube.resources import PODS
 from kohort.node import container_order
@@ -86,6 +87,12 @@ class PodStatusReporter:
         self._record.event("Warning", reason, message)
         message = f"Pod was rejected: {message}"
         await self._write(rejected_status(self._record.pod, reason, message, clock.timestamp()))
+
+    async def confirm_deletion(self) -> None:
+        """Nothing of the pod is left on this node: delete it from the API."""
+        key, uid = self._record.key, self._record.uid
+        with contextlib.suppress(NotFound, Conflict):
+            await self._client.delete(PODS, key.name, key.namespace, grace_seconds=0, uid=uid)
 
     async def retry(self) -> Requeue | None:
         """Write a status that could not be written before."""

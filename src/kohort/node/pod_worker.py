@@ -8,28 +8,22 @@ they are done.
 |---------------------------------------|-----------------------------------------|
 | address, network, cgroup, volumes     | `pod_sandbox.PodSandbox`                |
 | starting containers, hooks, probes    | `container_starter.ContainerStarter`    |
-| admission and decisions about resizes | `resize.queue.ResizeQueue`              |
+| admission, with devices of plugins    | `pod_admission.PodAdmission`            |
+| decisions about resizes               | `resize.queue.ResizeQueue`              |
 | allocated resources, to the cgroups   | `resize.pod_resize.PodResize`           |
 | stopping containers                   | `container_stopper.ContainerStopper`    |
-| devices of plugins                    | `devices.interface.Devices`             |
 | the pod's status                      | `pod_status_reporter.PodStatusReporter` |
 | what all of these know                | `pod_record.PodRecord`                  |
 """
 
 import asyncio
-import contextlib
 
 from kohort.kube import clock
-from kohort.kube.client import Client
 from kohort.kube.controller import Requeue
-from kohort.kube.errors import Conflict, NotFound
-from kohort.kube.resources import PODS
-from kohort.kube.tasks import cancel_all
 from kohort.node import container_order
-from kohort.node.admission_checks import NO_EXACT_GROUPS, needs_exact_groups
 from kohort.node.container_starter import ERROR_SECONDS, ContainerStarter
 from kohort.node.container_stopper import ContainerStopper
-from kohort.node.devices.interface import Devices
+from kohort.node.pod_admission import Admission, PodAdmission
 from kohort.node.pod_hostname import InvalidContainer
 from kohort.node.pod_record import PodRecord, resizable_of
 from kohort.node.pod_sandbox import PodSandbox
@@ -37,15 +31,12 @@ from kohort.node.pod_status import EVICTED
 from kohort.node.pod_status_reporter import PodStatusReporter
 from kohort.node.resize.pod_resize import PodResize
 from kohort.node.resize.queue import ResizeQueue
-from kohort.node.runtimes.interface import CannotStart, ContainerKey, Instance, Runtime
-from kohort.node.security_context import forbidden_sysctls
+from kohort.node.runtimes.interface import CannotStart, Instance
 from kohort.node.stop_grace import StopReason
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem
-from kohort.objects.counted_nouns import how_often
 from kohort.objects.node_pods import NodePod
-from kohort.rules.pod_admission import Rejection, RejectionReason
+from kohort.rules.pod_admission import Rejection
 from kohort.rules.pod_status import FINISHED_PHASES
-from kohort.rules.restart_backoff import RestartBackoff
 
 MOUNT_SECONDS = 5.0
 
@@ -57,27 +48,19 @@ class PodWorker:
         sandbox: PodSandbox,
         starter: ContainerStarter,
         stopper: ContainerStopper,
+        admission: PodAdmission,
         resizes: ResizeQueue,
         resize: PodResize,
         reporter: PodStatusReporter,
-        runtime: Runtime,
-        client: Client,
-        devices: Devices,
     ) -> None:
         self.record = record
         self.sandbox = sandbox
         self._starter = starter
         self._stopper = stopper
+        self._admission = admission
         self._resizes = resizes
         self._resize = resize
         self._reporter = reporter
-        self._runtime = runtime
-        self._client = client
-        self._devices = devices
-        self._giving_devices: asyncio.Task[Rejection | None] | None = None
-        self._sandbox_ends: RestartBackoff[str] = RestartBackoff()
-        self._sandbox_is_lost = False
-        self._reported_sandbox_ends = 0
 
     def container_exited(self, instance: Instance) -> None:
         self.record.spawn(self._record_exit(instance))
@@ -104,8 +87,7 @@ class PodWorker:
         record.event("Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
         for run in record.runs.values():
             run.outdated = True
-        self._sandbox_is_lost = True
-        record.spawn(self._stop_lost_sandbox())
+        self.sandbox.begin_replacement()
 
     def _restarts_all(self) -> bool:
         """Whether all containers are being stopped because the end of one of them restarts all."""
@@ -131,10 +113,6 @@ class PodWorker:
         finally:
             record.restarting_all = False
             record.wake()
-
-    async def _stop_lost_sandbox(self) -> None:
-        await self._runtime.stop_pod(self.record.uid)
-        self.record.wake()
 
     def take_over(self) -> None:
         """Take over containers that an earlier agent has started. Raises OSError."""
@@ -168,12 +146,10 @@ class PodWorker:
     async def _run(self, allocated: NodePod) -> Requeue | None:
         """Bring the sandbox, the resources and the containers to what is allocated."""
         now = asyncio.get_running_loop().time()
-        if problem := self._runtime_problem():
-            if not self._runtime.problem:
-                self.record.event("Warning", "NetworkNotReady", f"network is not ready: {problem}")
+        if self.sandbox.runtime_is_unready():
             await self._reporter.report()
             return Requeue(after=ERROR_SECONDS)
-        if pause := self._pause_before_sandbox(now):
+        if pause := self.sandbox.pause_after_loss(now):
             await self._reporter.report()
             return Requeue(after=pause)
         try:
@@ -198,26 +174,6 @@ class PodWorker:
             waits.append(max(self._active_deadline() - clock.seconds(), 0.0))
         return Requeue(after=max(min(waits), 0.01)) if waits else None
 
-    def _pause_before_sandbox(self, now: float) -> float:
-        """Seconds until a sandbox that has ended by itself may be made again."""
-        if not self._sandbox_is_lost:
-            return 0.0
-        record = self.record
-        if pause := self._sandbox_ends.pause(record.uid, now):
-            times = self._sandbox_ends.times(record.uid) + 1
-            if times != self._reported_sandbox_ends:
-                self._reported_sandbox_ends = times
-                record.event("Warning", "BackOff", sandbox_backoff_message(times, self._runtime.sandbox_image))
-            return pause
-        self._sandbox_ends.done(record.uid, now)
-        self._sandbox_is_lost = False
-        return 0.0
-
-    def _runtime_problem(self) -> str:
-        """Why nothing can be started now. What runs is left alone."""
-        network = "" if self.record.pod.spec.host_network else self._runtime.network_problem
-        return self._runtime.problem or network
-
     async def _start_due_containers(self, allocated: NodePod) -> float | None:
         """Seconds until another start is due. By the time it is now: a resize may have stopped containers meanwhile."""
         record, now = self.record, asyncio.get_running_loop().time()
@@ -231,39 +187,19 @@ class PodWorker:
 
     async def _admit(self, pod: NodePod) -> bool:
         record = self.record
-        if forbidden := forbidden_sysctls(pod):
-            return await self._reject(RejectionReason.SYSCTL, f'forbidden sysctl: "{forbidden[0]}" not allowlisted')
-        if needs_exact_groups(pod) and not self._runtime.gives_exact_groups:
-            return await self._reject(NO_EXACT_GROUPS.reason, NO_EXACT_GROUPS.message)
-        # Devices first: a pod that a device plugin refuses must not leave resources allocated.
-        giving = await self._begin_giving_devices(pod)
-        if not giving.done():
+        decision = await self._admission.decide(pod)
+        if isinstance(decision, Rejection):
+            record.rejected = True
+            await self._reporter.reject(decision.reason, decision.message)
             return False
-        self._giving_devices = None
-        rejection = giving.result() or self._resizes.admit(pod)
-        if rejection is not None:
-            self._give_devices_back()
-            return await self._reject(rejection.reason, rejection.message)
+        if decision is Admission.WAITS_FOR_DEVICES:
+            return False
         record.admitted = True
         if record.unenforced:
             fields = ", ".join(record.unenforced)
             record.event("Warning", "SecurityContextNotEnforced", f"this node does not enforce: {fields}")
         self._resize.begin()
         return True
-
-    async def _begin_giving_devices(self, pod: NodePod) -> "asyncio.Task[Rejection | None]":
-        """A plugin may not answer for long: the pod is reconciled again when it has, and can be deleted before."""
-        if self._giving_devices is None:
-            self._giving_devices = asyncio.create_task(self._devices.admit(pod), name=f"devices-{self.record.key}")
-            await asyncio.sleep(0)  # without a call to a plugin, it is done after this
-            if not self._giving_devices.done():
-                self._giving_devices.add_done_callback(lambda _: self.record.wake())
-        return self._giving_devices
-
-    async def _reject(self, reason: str, message: str) -> bool:
-        self.record.rejected = True
-        await self._reporter.reject(reason, message)
-        return False
 
     def _deadline_exceeded(self) -> bool:
         return self.record.pod.spec.active_deadline_seconds is not None and clock.seconds() >= self._active_deadline()
@@ -275,18 +211,17 @@ class PodWorker:
     # The end of a pod
 
     async def _delete(self, pod: NodePod) -> Requeue | None:
-        await self._stop_giving_devices()
+        await self._admission.cancel()
         record = self.record
         self._stopper.begin(StopReason.DELETED)
         if not self._stopper.stopped:
             await self._reporter.report(stopping=True)
             return None
-        self._give_devices_back()
+        self._admission.release_devices()
         if not (record.finished or record.rejected or pod.finished):
             await self._reporter.report(phase=self._final_phase(), stopping=True)
         await self.clean_up()
-        with contextlib.suppress(NotFound, Conflict):
-            await self._client.delete(PODS, record.key.name, record.key.namespace, grace_seconds=0, uid=record.uid)
+        await self._reporter.confirm_deletion()
         return None
 
     def _final_phase(self) -> str:
@@ -301,12 +236,12 @@ class PodWorker:
         self._stopper.begin(StopReason.EVICTED if reason == EVICTED else StopReason.POD_ENDS)
         if not self._stopper.stopped:
             return None
-        self._give_devices_back()
+        self._admission.release_devices()
         record.resize = record.resize.cleared()
         await self._reporter.report(phase="Failed", reason=reason, message=message)
         await self._release()
         if reason == EVICTED:
-            await self._remove_containers()
+            await self._starter.remove_all()
         return None
 
     async def _finish(self) -> Requeue | None:
@@ -315,20 +250,11 @@ class PodWorker:
         if not self._stopper.stopped:
             await self._reporter.report(phase="Running")
             return None
-        self._give_devices_back()
+        self._admission.release_devices()
         self.record.resize = self.record.resize.cleared()
         await self._reporter.report()
         await self._release()
         return None
-
-    async def _stop_giving_devices(self) -> None:
-        giving, self._giving_devices = self._giving_devices, None
-        if giving is not None:
-            await cancel_all(giving)
-
-    def _give_devices_back(self) -> None:
-        """Before the API says that the pod has ended: the scheduler may bind another one that needs them at once."""
-        self._devices.release(self.record.uid)
 
     async def _release(self) -> None:
         self.record.finished = True
@@ -338,29 +264,15 @@ class PodWorker:
     async def clean_up(self) -> None:
         """Remove everything of the pod from this machine."""
         self.record.cancel_tasks(except_for=self._stopper.task)
-        await self._remove_containers()
+        await self._starter.remove_all()
         await self.sandbox.remove()
-        self._give_devices_back()
+        self._admission.release_devices()
         self.record.finished = True
-
-    async def _remove_containers(self) -> None:
-        """With what they have written to their root file systems: an eviction has to free that, too."""
-        for run in self.record.runs.values():
-            for attempt in (run.attempt - 1, run.attempt):
-                if attempt >= 0:
-                    await self._runtime.remove(str(ContainerKey(self.record.uid, run.name, attempt)))
 
     async def abandon(self) -> None:
         """The pod has vanished from the API: stop and remove it at once."""
-        await self._stop_giving_devices()
+        await self._admission.cancel()
         self._stopper.begin(StopReason.VANISHED)
         assert self._stopper.task is not None
         await self._stopper.task
         await self.clean_up()
-
-
-def sandbox_backoff_message(times: int, image: str) -> str:
-    message = f"Back-off restarting the sandbox of the pod, which has ended {how_often(times)} by itself"
-    if not image:
-        return message
-    return f"{message}; see the sandbox image {image} in the configuration of the container runtime: it must not exit"
