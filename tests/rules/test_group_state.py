@@ -15,6 +15,7 @@ from kohort.rules.group_state import (
     GroupState,
     group_size,
     group_state,
+    has_revision,
     leader_is_updated,
     placement_of,
     pod_is_ready,
@@ -120,6 +121,23 @@ def test_a_group_that_was_placed_by_other_rules_is_not_updated() -> None:
     assert not leader_is_updated(placed, REVISION, {group_labels.EXCLUSIVE: "zone"})
     assert not leader_is_updated(placed, REVISION, {})
     assert not leader_is_updated(pod(), REVISION, {group_labels.EXCLUSIVE: "rack"})
+
+
+@pytest.mark.parametrize(
+    ("labels", "wanted", "expected"),
+    [
+        ({group_labels.REVISION: "r2"}, "r2", True),
+        ({group_labels.REVISION: "r1"}, "r2", False),
+        ({}, "r2", False),
+        ({}, "", False),
+    ],
+)
+def test_pods_and_stateful_sets_have_the_revision_of_their_label(
+    labels: JsonObject, wanted: str, expected: bool
+) -> None:
+    metadata = {"labels": labels, "annotations": {group_labels.EXCLUSIVE: "rack"}}
+    assert has_revision(msgspec.convert({"metadata": metadata}, Pod), wanted) is expected
+    assert has_revision(msgspec.convert({"metadata": metadata}, GroupStatefulSet), wanted) is expected
 
 
 def test_only_annotations_about_placement_count_as_placement() -> None:

@@ -15,7 +15,6 @@ from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
 from kohort.resources.effective import RESIZE_PENDING
-from kohort.rules import group_labels
 from kohort.rules.resource_update_policy import resource_update_policy
 
 _RUNNING = "PodResizeInProgress"
@@ -57,7 +56,7 @@ def resize_page(snapshot: Snapshot, now: datetime) -> ResizePage:
     group_set = snapshot.group_set
     states, recorded = snapshot.states, records(snapshot)
     groups = []
-    for index, leader in sorted(snapshot.leaders.items()):
+    for index in sorted(snapshot.leaders):
         record = recorded.get(index)
         state = states.get(index)
         groups.append(
@@ -67,9 +66,7 @@ def resize_page(snapshot: Snapshot, now: datetime) -> ResizePage:
                 reason=(record.reason or "") if record is not None else "",
                 message=record.message if record is not None else "",
                 since=record.since if record is not None else 0.0,
-                adopted=state is not None
-                and leader.metadata.labels.get(group_labels.REVISION) == snapshot.update_key
-                and state.updated,
+                adopted=state is not None and state.updated,
                 pods=[_pod(one) for one in snapshot.members(index)],
             )
         )

@@ -244,7 +244,7 @@ class ResizeSimulation:
         record = read_record(leader.metadata.annotations)
         if record is not None:  # it finishes or reverts first
             pods = [replace(pod, forward=_NOT_SENT) for pod in pods]
-        stopped = record is not None and record.phase is Phase.REVERTED and record.revision == before.update_key
+        stopped = record is not None and record.stops(before.update_key)
         return view_of_group(
             index,
             members,

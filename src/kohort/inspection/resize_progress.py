@@ -13,13 +13,13 @@ from enum import StrEnum
 
 import msgspec
 
-from kohort.groups.resize.record import Phase, ResizeRecord, read_record
+from kohort.groups.resize.record import ResizeRecord, read_record
 from kohort.groups.resize.status import CONFLICT, IN_PROGRESS, STOPPED_REASONS
 from kohort.inspection.pod_resources import drift_of_group
 from kohort.inspection.snapshot import Snapshot
 from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
-from kohort.rules import group_labels
+from kohort.rules.group_state import has_revision
 
 
 class ResizeCounts(View, frozen=True):
@@ -92,11 +92,7 @@ def groups_with_conflicts(snapshot: Snapshot) -> list[int]:
     """Groups that are still to be resized, and wait because the resources of their pods were changed on the pods."""
     if not has_conflict(snapshot):
         return []
-    behind = [
-        index
-        for index, leader in snapshot.leaders.items()
-        if leader.metadata.labels.get(group_labels.REVISION) != snapshot.update_key
-    ]
+    behind = [index for index, leader in snapshot.leaders.items() if not has_revision(leader, snapshot.update_key)]
     return [index for index in sorted(behind, reverse=True) if drift_of_group(snapshot, index)]
 
 
@@ -108,11 +104,7 @@ def records(snapshot: Snapshot) -> dict[int, ResizeRecord]:
 
 def stopped_groups(snapshot: Snapshot) -> dict[int, ResizeRecord]:
     """Groups that keep their former resources, and at which the set stops."""
-    return {
-        index: record
-        for index, record in records(snapshot).items()
-        if record.phase is Phase.REVERTED and record.revision == snapshot.update_key
-    }
+    return {index: record for index, record in records(snapshot).items() if record.stops(snapshot.update_key)}
 
 
 def groups_under_way(snapshot: Snapshot) -> dict[int, ResizeRecord]:
@@ -126,9 +118,9 @@ def outcomes(before: Snapshot, after: Snapshot) -> Mapping[int, GroupOutcome]:
         old = {pod.metadata.name: pod.metadata.uid for pod in before.members(index)}
         if any(old.get(pod.metadata.name) != pod.metadata.uid for pod in after.members(index)):
             found[index] = GroupOutcome.RECREATED
-        elif leader.metadata.labels.get(group_labels.REVISION) == after.update_key:
-            was = before.leaders[index].metadata.labels.get(group_labels.REVISION)
-            found[index] = GroupOutcome.UP_TO_DATE if was == after.update_key else GroupOutcome.IN_PLACE
+        elif has_revision(leader, after.update_key):
+            had_it = has_revision(before.leaders[index], after.update_key)
+            found[index] = GroupOutcome.UP_TO_DATE if had_it else GroupOutcome.IN_PLACE
         else:
             found[index] = GroupOutcome.UNCHANGED
     return found

@@ -42,8 +42,7 @@ import msgspec
 
 from kohort.kube.clock import parse_time
 from kohort.objects.core import Pod
-from kohort.rules import group_labels
-from kohort.rules.group_state import pods_are_ready
+from kohort.rules.group_state import has_revision, pods_are_ready
 from kohort.rules.pod_scheduling import unschedulable
 
 GRACE_SECONDS: Final = 30.0
@@ -144,11 +143,7 @@ def first_taken(groups: Groups, revision: str) -> int:
 
 
 def _new_groups(groups: Groups, revision: str) -> list[int]:
-    return sorted(
-        index
-        for index, members in groups.items()
-        if any(pod.metadata.labels.get(group_labels.REVISION) == revision for pod in members)
-    )
+    return sorted(index for index, members in groups.items() if any(has_revision(pod, revision) for pod in members))
 
 
 def _unschedulable_since(pod: Pod) -> str:

@@ -75,10 +75,15 @@ def placement_of(annotations: Mapping[str, str]) -> dict[str, str]:
     return {key: annotations[key] for key in PLACEMENT if annotations.get(key)}
 
 
+def has_revision(subject: Pod | GroupStatefulSet, revision: str) -> bool:
+    """Whether a pod or a StatefulSet of a group has this revision. That of the leader is the revision of the group: a
+    group that was resized in place gets it last. Placement is not part of it."""
+    return subject.metadata.labels.get(group_labels.REVISION) == revision
+
+
 def leader_is_updated(leader: Pod, revision: str, placement: Mapping[str, str]) -> bool:
     """Whether a leader has the wanted revision, and the wanted placement (see `placement_of`)."""
-    metadata = leader.metadata
-    return metadata.labels.get(group_labels.REVISION) == revision and placement_of(metadata.annotations) == placement
+    return has_revision(leader, revision) and placement_of(leader.metadata.annotations) == placement
 
 
 def group_state(
@@ -97,7 +102,7 @@ def group_state(
     owned = owner is not None and owner.uid == leader.metadata.uid
     return GroupState(
         ready=ready and owned and workers.settled,
-        updated=updated and workers.metadata.labels.get(group_labels.REVISION) == revision,
+        updated=updated and has_revision(workers, revision),
     )
 
 

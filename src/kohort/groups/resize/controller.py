@@ -43,6 +43,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
 from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules import group_labels
+from kohort.rules.group_state import has_revision
 from kohort.rules.resize_conditions import IN_PROGRESS as RESIZE_IN_PROGRESS
 from kohort.rules.resource_edit import (
     AmountChange,
@@ -375,7 +376,7 @@ class GroupResizes:
             return False
         body = patches.pod_labels(update, target)
         stale = [pod for pod in pods if pod.metadata.labels.get(patches.STATEFUL_SET_REVISION) != update]
-        stale += [pod for pod in pods if pod not in stale and pod.metadata.labels.get(group_labels.REVISION) != target]
+        stale += [pod for pod in pods if pod not in stale and not has_revision(pod, target)]
         done = await asyncio.gather(*(self._label(pod, body) for pod in stale))
         return all(done)
 

@@ -259,8 +259,7 @@ def _under_way(group: GroupView) -> bool:
 
 
 def _stops(view: SetView, group: GroupView) -> bool:
-    record = group.record
-    return record is not None and record.phase is Phase.REVERTED and record.revision == view.revision
+    return group.record is not None and group.record.stops(view.revision)
 
 
 def _next_actions(view: SetView, group: GroupView) -> list[Action]:

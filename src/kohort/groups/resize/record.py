@@ -60,6 +60,10 @@ class ResizeRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         """Pods of the group are being given other amounts."""
         return self.phase in (Phase.RESIZING, Phase.REVERTING)
 
+    def stops(self, wanted: str) -> bool:
+        """The group keeps its former amounts, and the resize of the set to the wanted revision stops at it."""
+        return self.phase is Phase.REVERTED and self.revision == wanted
+
 
 def read_record(annotations: dict[str, str]) -> ResizeRecord | None:
     """The record of a leader pod. One that cannot be read counts as none: the group is looked at anew."""

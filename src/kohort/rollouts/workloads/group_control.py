@@ -41,6 +41,7 @@ from kohort.rollouts.workloads.workload_control import (
 )
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_identity import is_leader, leader_labels
+from kohort.rules.group_state import has_revision
 from kohort.rules.group_template import revision_key
 from kohort.rules.rolling_limits import group_limits
 
@@ -130,7 +131,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         old = Counter(
             pod.metadata.labels.get(group_labels.REVISION, "")
             for pod in self.cache.pods_of(key_of(stable))
-            if is_leader(pod.metadata.labels) and pod.metadata.labels.get(group_labels.REVISION, "") != live
+            if is_leader(pod.metadata.labels) and not has_revision(pod, live)
         )
         return old.most_common(1)[0][0] if old else live
 
@@ -285,7 +286,7 @@ class GroupControl(WorkloadControl[GroupSet]):
         if stable.resizes_in_place:
             pods = self.cache.pods_of(key_of(stable))
             revision = self._stable_revision(stable, self.cache.live_hash(key_of(stable)))
-            return [pod for pod in pods if pod.metadata.labels.get(group_labels.REVISION, "") != revision]
+            return [pod for pod in pods if not has_revision(pod, revision)]
         canary = self.canary(release)
         return self.cache.pods_of(key_of(canary)) if canary is not None else []
 

@@ -32,7 +32,7 @@ from kohort.rollouts.workloads.group_hold import held_values, saved_strategy
 from kohort.rollouts.workloads.group_readiness import groups_of
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_identity import is_leader
-from kohort.rules.group_state import RestartState, pods_are_ready
+from kohort.rules.group_state import RestartState, has_revision, pods_are_ready
 from kohort.rules.recorded_restarts import failed_groups, leader_identities
 
 REMARK: Final = (
@@ -94,8 +94,7 @@ def leaders_by_version(pods: Iterable[Pod], stable_revision: str) -> LeadersByVe
     new, stable = list[Pod](), list[Pod]()
     for pod in pods:
         if is_leader(pod.metadata.labels) and not pod.metadata.deleting:
-            carried = pod.metadata.labels.get(group_labels.REVISION, "")
-            (stable if carried == stable_revision else new).append(pod)
+            (stable if has_revision(pod, stable_revision) else new).append(pod)
     return LeadersByVersion(tuple(new), tuple(stable))
 
 
