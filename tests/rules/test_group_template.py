@@ -19,6 +19,8 @@ from kohort.rules import rollout_labels
 from kohort.rules.group_template import (
     earlier_fingerprint,
     has_fingerprint,
+    leader_field,
+    leader_template,
     revision_fingerprint,
     revision_key,
     same_revision,
@@ -181,3 +183,23 @@ def test_a_fingerprint_that_an_earlier_version_recorded_is_known_again() -> None
         assert has_fingerprint(SPEC, recorded)
         assert not has_fingerprint(edited(*NEW_REVISION["image"]), recorded)
     assert not has_fingerprint(SPEC, "")
+
+
+OWN, WORKERS = {"spec": {"hostname": "leader"}}, {"spec": {"hostname": "worker"}}
+
+
+@pytest.mark.parametrize(
+    ("template", "field", "expected"),
+    [
+        ({"leaderTemplate": OWN, "workerTemplate": WORKERS}, "leaderTemplate", OWN),
+        ({"workerTemplate": WORKERS}, "workerTemplate", WORKERS),
+        ({"leaderTemplate": None, "workerTemplate": WORKERS}, "workerTemplate", WORKERS),
+        ({"leaderTemplate": {}, "workerTemplate": WORKERS}, "workerTemplate", WORKERS),
+        ({"workerTemplate": None}, "workerTemplate", {}),
+        ({}, "workerTemplate", {}),
+    ],
+)
+def test_leaders_without_a_template_of_their_own_are_made_like_workers(
+    template: JsonObject, field: str, expected: JsonObject
+) -> None:
+    assert (leader_field(template), leader_template(template)) == (field, expected)

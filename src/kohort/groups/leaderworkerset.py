@@ -17,6 +17,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.view import View
 from kohort.rules import group_labels
+from kohort.rules.group_template import leader_template
 from kohort.rules.rolling_limits import RollLimits, group_limits
 
 API_VERSION = LEADER_WORKER_SETS.api_version
@@ -50,9 +51,7 @@ class LeaderWorkerTemplate(msgspec.Struct, frozen=True):
 
     @property
     def leader(self) -> JsonObject:
-        """The template of leaders: their own, or else the workers'."""
-        template: JsonObject = self.raw.get("leaderTemplate") or self.worker
-        return template
+        return leader_template(self.raw)
 
     @property
     def worker(self) -> JsonObject:

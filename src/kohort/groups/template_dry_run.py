@@ -20,6 +20,7 @@ from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
 from kohort.rules.canonical_form import POD_TEMPLATE, canonical_struct
+from kohort.rules.group_template import leader_field
 
 _SECONDS: Final = 2.0
 """An API server waits five for a webhook, and its client waits for both."""
@@ -36,7 +37,7 @@ def dry_runs(group_set: JsonObject, old: JsonObject | None) -> list[TemplateDryR
     """What there is to ask about a set that is created, or that takes the place of an old one."""
     template = LeaderWorkerTemplate(group_set["spec"].get("leaderWorkerTemplate") or {})
     before = None if old is None else LeaderWorkerTemplate(old["spec"].get("leaderWorkerTemplate") or {})
-    leader = "leaderTemplate" if template.raw.get("leaderTemplate") else "workerTemplate"
+    leader = leader_field(template.raw)
     used = dict.fromkeys((leader, "workerTemplate") if template.size > 1 else (leader,))
     changed = [name for name in used if before is None or not _same(template.raw[name], before.raw.get(name))]
     return [_dry_run(group_set, name, judge_claims=before is None and name == leader) for name in changed]

@@ -17,6 +17,7 @@ from kohort.objects.quantity import Quantity
 from kohort.rules import group_labels
 from kohort.rules.canonical_form import CLAIM, canonical_struct
 from kohort.rules.group_identity import parse_index
+from kohort.rules.group_template import leader_field
 from kohort.rules.rolling_limits import DEFAULT_ROLLING_OF_GROUPS, Field, comes_to_nothing, written_groups
 
 MAX_REPLICAS: Final = 1_000_000
@@ -315,10 +316,9 @@ def _owned_annotation_errors(template: LeaderWorkerTemplate) -> list[FieldError]
     if template.size < 2:
         return []
     found: list[FieldError] = []
-    leaders = "leaderTemplate" if template.raw.get("leaderTemplate") else "workerTemplate"
     leader_name = _annotations(template.leader).get(group_labels.LEADER_NAME)
     if leader_name:
-        field = f"{_TEMPLATE}.{leaders}.metadata.annotations.{group_labels.LEADER_NAME}"
+        field = f"{_TEMPLATE}.{leader_field(template.raw)}.metadata.annotations.{group_labels.LEADER_NAME}"
         text = "a leader that has this annotation gets no workers; remove it: workers get it from the operator"
         found.append(field_errors.invalid(field, leader_name, text))
     width = _annotations(template.worker).get(group_labels.SUBGROUP_SIZE)

@@ -18,6 +18,7 @@ import msgspec
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import PodSpec, ResourceRequirements
 from kohort.objects.quantity import Quantity
+from kohort.rules.group_template import leader_field
 
 RoleChoice = Literal["all", "leader", "worker"]
 
@@ -70,7 +71,7 @@ RequestProblem = SharedTemplate | NoSuchContainer | BoundByPod
 
 def request_problem(template: JsonObject, request: AmountRequest) -> RequestProblem | None:
     """Why the templates cannot be edited like that."""
-    if request.role != "all" and not template.get("leaderTemplate"):
+    if request.role != "all" and leader_field(template) != "leaderTemplate":
         return SharedTemplate(request.role)
     specs = [msgspec.convert(template[name].get("spec") or {}, PodSpec) for name in _templates(template, request)]
     if request.whole_pod:

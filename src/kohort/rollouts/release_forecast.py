@@ -34,6 +34,7 @@ from kohort.rollouts.workloads import group_hold
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_capacity import GroupCapacity, group_capacity
 from kohort.rules.group_identity import group_index
+from kohort.rules.group_template import leader_template
 from kohort.rules.rolling_limits import RollLimits, deployment_limits, group_limits, stateful_set_limit
 from kohort.rules.start_times import expected_start
 
@@ -113,8 +114,7 @@ def pods_of_replica(subject: Released) -> list[Pod]:
         return [_pod(subject.spec.template)]
     template: JsonObject = subject.spec.get("leaderWorkerTemplate") or {}
     worker = template.get("workerTemplate") or {}
-    leader = template.get("leaderTemplate") or worker
-    return [_pod(leader), *(_pod(worker) for _ in range(subject.size - 1))]
+    return [_pod(leader_template(template)), *(_pod(worker) for _ in range(subject.size - 1))]
 
 
 def _pod(template: JsonObject) -> Pod:

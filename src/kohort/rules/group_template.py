@@ -17,7 +17,7 @@ that another version of the software gave it.
 """
 
 import hashlib
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -29,6 +29,18 @@ NOT_IN_REVISIONS: Final = frozenset({"resizePolicy", "restartBudget"})
 """Parts of the template that do not make pods: changing them must not roll any."""
 RECREATE_ON_RESTART: Final = "RecreateGroupOnPodRestart"
 SHARED: Final = "Shared"
+
+
+def leader_field(template: JsonObject) -> Literal["leaderTemplate", "workerTemplate"]:
+    """The field of `spec.leaderWorkerTemplate` that leaders are made from. Without a template of their own they are
+    made like workers; an empty one counts as none."""
+    return "leaderTemplate" if template.get("leaderTemplate") else "workerTemplate"
+
+
+def leader_template(template: JsonObject) -> JsonObject:
+    """The pod template of leaders."""
+    found: JsonObject = template.get(leader_field(template)) or {}
+    return found
 
 
 def revision_content(spec: JsonObject) -> JsonObject:

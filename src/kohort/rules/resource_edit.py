@@ -33,7 +33,7 @@ from kohort.resources import (
     qos_class,
     with_pod_level_defaults,
 )
-from kohort.rules.group_template import canonical_network
+from kohort.rules.group_template import canonical_network, leader_template
 
 Side = Literal["requests", "limits"]
 Role = Literal["leader", "worker"]
@@ -149,9 +149,8 @@ def _changes_amounts(before: JsonObject, after: JsonObject) -> bool:
 
 
 def pod_spec_of(template: JsonObject, role: Role) -> JsonObject:
-    """The pod spec of a role; leaders without a template of their own are made like workers."""
-    own = template.get("leaderTemplate") if role == "leader" else None
-    pod_template: JsonObject = own or template.get("workerTemplate") or {}
+    """The pod spec of a role."""
+    pod_template = leader_template(template) if role == "leader" else template.get("workerTemplate") or {}
     spec: JsonObject = pod_template.get("spec") or {}
     return spec
 

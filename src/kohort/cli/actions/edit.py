@@ -31,6 +31,7 @@ from kohort.rollouts.messages import ReleaseOutcome
 from kohort.rollouts.rollout_types import ReleaseProgress, Rollout
 from kohort.rules import group_labels
 from kohort.rules.group_labels import RESTARTS_COUNTED_SINCE
+from kohort.rules.group_template import leader_field
 from kohort.rules.recorded_restarts import counted_since
 from kohort.rules.rollout_labels import PAUSED, READY
 
@@ -339,5 +340,5 @@ def _restarting(found: Subject) -> JsonObject:
     mark = {"metadata": {"annotations": {RESTARTED_AT: clock.timestamp()}}}
     if not isinstance(found, Snapshot):
         return {"spec": {"template": mark}}
-    roles = ["workerTemplate", *(["leaderTemplate"] if found.group_set.template.raw.get("leaderTemplate") else [])]
-    return {"spec": {"leaderWorkerTemplate": dict.fromkeys(roles, mark)}}
+    fields = ("workerTemplate", leader_field(found.group_set.template.raw))
+    return {"spec": {"leaderWorkerTemplate": dict.fromkeys(fields, mark)}}

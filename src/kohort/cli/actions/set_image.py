@@ -13,6 +13,7 @@ from kohort.inspection.workload import PlainWorkload
 from kohort.kube.client import Client, PatchType
 from kohort.objects.image_reference import is_image_reference
 from kohort.objects.json_types import JsonObject
+from kohort.rules.group_template import leader_field
 
 FIRST = ""
 """Stands for the first container."""
@@ -77,7 +78,7 @@ def _templates(subject: Snapshot | PlainWorkload, role: str) -> dict[str, JsonOb
         return {"/spec/template": subject.template}
     raw = subject.group_set.template.raw
     roles = {"leader": "leaderTemplate", "worker": "workerTemplate"}
-    if role == "leader" and not raw.get("leaderTemplate"):
+    if role == "leader" and leader_field(raw) != roles[role]:
         raise Refusal(f"{title(subject)} makes leaders of its workerTemplate; leave --role out")
     chosen = [field for each, field in roles.items() if role in ("all", each) and raw.get(field)]
     return {f"/spec/leaderWorkerTemplate/{field}": raw[field] for field in chosen}

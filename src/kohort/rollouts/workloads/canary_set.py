@@ -14,7 +14,7 @@ from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.rollout_types import BatchRelease, PatchMetadata
 from kohort.rollouts.workloads.group_hold import saved_strategy
 from kohort.rules import group_labels, rollout_labels
-from kohort.rules.group_template import revision_content
+from kohort.rules.group_template import leader_template, revision_content
 from kohort.rules.safe_text import safe_text
 
 _LONGEST: Final = 41
@@ -83,7 +83,7 @@ def canary_template(spec: JsonObject, patch: PatchMetadata | None) -> JsonObject
         template["persistentVolumeClaimRetentionPolicy"] = {**retention, "whenDeleted": "Delete"}
     if patch is None or not (patch.labels or patch.annotations):
         return template
-    leader = template.get("leaderTemplate") or copy.deepcopy(template.get("workerTemplate") or {})
+    leader = copy.deepcopy(leader_template(template))
     metadata = leader.setdefault("metadata", {})
     for part, values in (("labels", patch.labels), ("annotations", patch.annotations)):
         if values:

@@ -10,6 +10,7 @@ from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.traffic.model import ServingPods
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_identity import leader_labels
+from kohort.rules.group_template import leader_template
 
 _KEYS_OF_STATEFUL_SETS: Final = frozenset(
     {
@@ -33,7 +34,7 @@ def of_group_set(subject: GroupSet) -> ServingPods:
     template = subject.spec.get("leaderWorkerTemplate") or {}
     name = subject.metadata.name
     identity = leader_labels(name)
-    labels = _labels(template.get("leaderTemplate") or template.get("workerTemplate") or {})
+    labels = _labels(leader_template(template))
     return ServingPods(f"LeaderWorkerSet {name}", {**labels, **identity}, _KEYS_OF_LEADERS, identity)
 
 
