@@ -7,6 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kohort.groups.crd import definition
 from kohort.groups.restart_budget import (
     BudgetDecision,
     Delay,
@@ -66,6 +67,14 @@ def test_twice_the_longest_delay_without_a_restart_is_forgiven() -> None:
     assert isinstance(decision, Restart)
     assert decision.restarts.in_a_row == 1
     assert isinstance(next_decision(restarts, 29), Delay)
+
+
+def test_the_definition_has_the_defaults_of_the_budget() -> None:
+    template = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    budget = template["leaderWorkerTemplate"]["properties"]["restartBudget"]["properties"]
+    defaults = {name: field["default"] for name, field in budget.items() if "default" in field}
+    assert msgspec.convert(defaults, RestartBudget) == RestartBudget()
+    assert (defaults["windowSeconds"], defaults["backoffSeconds"], defaults["maxBackoffSeconds"]) == (3600, 10, 300)
 
 
 def test_no_delay_when_there_is_none_wanted() -> None:

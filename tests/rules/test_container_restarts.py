@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.rules.container_restarts import RESTART, RESTART_ALL, action_of_rules, next_pause, restarts_after_exit
-from kohort.rules.restart_backoff import FORGIVEN_AFTER, LONGEST_PAUSE, pause_after
+from kohort.rules.restart_backoff import LONGEST_PAUSE, pause_after, reset_after
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_the_pause_doubles_up_to_five_minutes() -> None:
 
 
 def test_a_run_of_ten_minutes_resets_the_pause() -> None:
-    assert next_pause(5, ran_for=FORGIVEN_AFTER - 0.1) == (160.0, 6)
-    assert next_pause(5, ran_for=FORGIVEN_AFTER) == (0.0, 1)
+    assert next_pause(5, ran_for=reset_after()) == (160.0, 6)
+    assert next_pause(5, ran_for=reset_after() + 0.1) == (0.0, 1)
 
 
 @given(st.integers(0, 10_000), st.integers(0, 10_000))
@@ -110,7 +110,7 @@ def test_a_rule_and_its_opposite_never_both_apply(codes: list[int], exit_code: i
     assert sorted(found) == ["", RESTART]
 
 
-@given(st.integers(0, 10_000), st.floats(0, 2 * FORGIVEN_AFTER))
+@given(st.integers(0, 10_000), st.floats(0, 2 * reset_after()))
 def test_every_end_counts_unless_the_run_was_long(ends: int, ran_for: float) -> None:
     pause, counted = next_pause(ends, ran_for)
-    assert (pause, counted) == ((0.0, 1) if ran_for >= FORGIVEN_AFTER else (pause_after(ends), ends + 1))
+    assert (pause, counted) == ((0.0, 1) if ran_for > reset_after() else (pause_after(ends), ends + 1))

@@ -1,10 +1,23 @@
 """The first restart is immediate, later ones wait longer and longer, and a time without failure resets the count."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.rules.restart_backoff import FIRST_PAUSE, FORGIVEN_AFTER, LONGEST_PAUSE, RestartBackoff, pause_after
+from kohort.groups.restart_budget import Restart, RestartBudget, decide
+from kohort.kube import clock
+from kohort.rules.container_restarts import next_pause
+from kohort.rules.recorded_restarts import GroupRestarts
+from kohort.rules.restart_backoff import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    RestartBackoff,
+    pause_after,
+    reset_after,
+    resets_count,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,19 +59,41 @@ def test_it_is_forgiven_after_a_time_without_failure() -> None:
     backoff = RestartBackoff[str]()
     backoff.done("a", 0.0)
     backoff.done("a", 10.0)
-    assert backoff.pause("a", 10.0 + FORGIVEN_AFTER + 1) == 0.0
-    backoff.done("a", 10.0 + FORGIVEN_AFTER + 1)
+    assert backoff.pause("a", 10.0 + reset_after() + 1) == 0.0
+    backoff.done("a", 10.0 + reset_after() + 1)
     assert backoff.times("a") == 1
-    backoff.forget_old(3 * FORGIVEN_AFTER)
+    backoff.forget_old(3 * reset_after())
     assert backoff.times("a") == 0
+
+
+@pytest.mark.parametrize(
+    ("quiet", "longest", "expected"),
+    [(0, 300, False), (599.9, 300, False), (600, 300, False), (600.1, 300, True), (8, 4, False), (9, 4, True)],
+)
+def test_more_than_twice_the_longest_pause_resets_the_count(quiet: float, longest: float, expected: bool) -> None:
+    assert resets_count(quiet, longest) is expected
+
+
+def test_all_who_wait_reset_their_count_at_the_same_moment() -> None:
+    """Things made again, containers and groups."""
+    for quiet, expected in ((reset_after(), 2), (reset_after() + 1, 1)):
+        backoff = RestartBackoff[str]()
+        backoff.done("a", 0.0)
+        backoff.done("a", quiet)
+        _, containers = next_pause(1, ran_for=quiet)
+        start = datetime(2026, 1, 1, tzinfo=UTC)
+        once = GroupRestarts("r", "leader", 1, clock.format_time(start))
+        groups = decide(RestartBudget(), once, "next", "r", start + timedelta(seconds=quiet))
+        assert isinstance(groups, Restart)
+        assert backoff.times("a") == containers == groups.restarts.in_a_row == expected
 
 
 def test_a_failure_just_before_the_end_of_that_time_still_counts() -> None:
     backoff = RestartBackoff[str]()
     backoff.done("a", 0.0)
-    backoff.done("a", FORGIVEN_AFTER)
+    backoff.done("a", reset_after())
     assert backoff.times("a") == 2
-    backoff.forget_old(2 * FORGIVEN_AFTER)
+    backoff.forget_old(2 * reset_after())
     assert backoff.times("a") == 2
 
 
@@ -89,4 +124,4 @@ def test_what_waits_for_its_pauses_is_made_at_most_a_few_times_in_ten_minutes(ga
         backoff.done("a", now)
         made.append(now)
     for start in made:
-        assert sum(start <= moment < start + FORGIVEN_AFTER for moment in made) <= 6
+        assert sum(start <= moment < start + reset_after() for moment in made) <= 6

@@ -10,13 +10,14 @@ from typing import Final
 
 from kohort.groups.disruption_budget import DisruptedBy
 from kohort.groups.field_descriptions import MEANINGS
-from kohort.groups.restart_budget import LONGEST_DELAY_TOO_SHORT, LONGEST_HISTORY
+from kohort.groups.restart_budget import LONGEST_DELAY_TOO_SHORT, LONGEST_HISTORY, RestartBudget
 from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.objects import well_known_names
 from kohort.objects.crd_schema import schema_of
 from kohort.objects.int_or_string import LARGEST, PERCENT_WRONG
 from kohort.objects.json_types import JsonObject
 from kohort.objects.schema_keywords import INT_OR_STRING, described, enum, int32, rule, shape
+from kohort.rules.rolling_limits import DEFAULT_ROLLING_OF_GROUPS
 
 NAME: Final = LEADER_WORKER_SETS.qualified
 _QUALIFIED: Final = (
@@ -98,9 +99,9 @@ def _root() -> JsonObject:
 def _spec() -> JsonObject:
     rolling = shape(
         {
-            "partition": int32(default=0),
-            "maxUnavailable": {**INT_OR_STRING, "default": 1},
-            "maxSurge": {**INT_OR_STRING, "default": 0},
+            "partition": int32(default=DEFAULT_ROLLING_OF_GROUPS["partition"]),
+            "maxUnavailable": {**INT_OR_STRING, "default": DEFAULT_ROLLING_OF_GROUPS["maxUnavailable"]},
+            "maxSurge": {**INT_OR_STRING, "default": DEFAULT_ROLLING_OF_GROUPS["maxSurge"]},
         },
         rules=(
             rule(
@@ -261,21 +262,22 @@ def _subgroup_policy() -> JsonObject:
 
 def _scheduling_policy() -> JsonObject:
     toleration = shape(
-        {"key": {"type": "string"}, "effect": enum("NoSchedule", "PreferNoSchedule", "NoExecute")},
+        {"key": {"type": "string"}, "effect": enum(*well_known_names.TAINT_EFFECTS)},
         required=("key", "effect"),
     )
     return shape({"replicaUniqueNodeSelector": {"type": "string"}, "replicaUniqueToleration": toleration})
 
 
 def _restart_budget() -> JsonObject:
+    default = RestartBudget()
     return shape(
         {
             "maxRestarts": int32(minimum=0, maximum=LONGEST_HISTORY),
-            "windowSeconds": int32(default=3600, minimum=1, maximum=604_800),
-            "backoffSeconds": int32(default=10, minimum=0, maximum=86_400),
-            "maxBackoffSeconds": int32(default=300, minimum=0, maximum=86_400),
-            "nodeLossSeconds": int32(default=60, minimum=1, maximum=86_400),
-            "forceDeleteOnNodeLoss": {"type": "boolean", "default": False},
+            "windowSeconds": int32(default=default.window_seconds, minimum=1, maximum=604_800),
+            "backoffSeconds": int32(default=default.backoff_seconds, minimum=0, maximum=86_400),
+            "maxBackoffSeconds": int32(default=default.max_backoff_seconds, minimum=0, maximum=86_400),
+            "nodeLossSeconds": int32(default=default.node_loss_seconds, minimum=1, maximum=86_400),
+            "forceDeleteOnNodeLoss": {"type": "boolean", "default": default.force_delete_on_node_loss},
         },
         rules=(
             rule(

@@ -27,7 +27,7 @@ from kohort.kube.resources import Key
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
-from kohort.rules.restart_backoff import FORGIVEN_AFTER, RestartBackoff
+from kohort.rules.restart_backoff import RestartBackoff, resets_count
 
 TOLERANCE: Final = 1.0
 _LONGEST_REASON: Final = 256
@@ -57,7 +57,7 @@ class FailedPods:
         if new is None or not _failed(new) or (old is not None and _same(old, new) and _failed(old)):
             return
         now, key = clock.seconds(), Key(new.metadata.namespace, new.metadata.name)
-        self._failures = {one: seen for one, seen in self._failures.items() if now - seen.at <= FORGIVEN_AFTER}
+        self._failures = {one: seen for one, seen in self._failures.items() if not resets_count(now - seen.at)}
         self._backoff.forget_old(now)
         before = self._failures.get(key)
         if before is not None and before.revision == _revision(new):

@@ -12,7 +12,7 @@ Every restart of a group is recorded in the status of its set before the group i
 | any other | Restart |
 
 The first restart is not delayed. After n restarts in a row the delay is `backoffSeconds * 2^(n-1)`, at most
-`maxBackoffSeconds`; twice that maximum without a restart sets n to 0.
+`maxBackoffSeconds`; more than twice that maximum without a restart sets n to 0.
 
 What counts is forgotten when the template changes (the leader then has another revision), and when a user restarts the
 group.
@@ -25,7 +25,7 @@ import msgspec
 
 from kohort.objects.view import View
 from kohort.rules.recorded_restarts import Exhaustion, FailedContainer, GroupRestarts, age, is_held
-from kohort.rules.restart_backoff import pause_after
+from kohort.rules.restart_backoff import FIRST_PAUSE, LONGEST_PAUSE, pause_after, resets_count
 
 LONGEST_HISTORY: Final = 100
 """Restarts of a group that are remembered; `maxRestarts` may not be larger."""
@@ -35,8 +35,8 @@ LONGEST_DELAY_TOO_SHORT: Final = "must not be less than backoffSeconds"
 class RestartBudget(View, frozen=True):
     max_restarts: int | None = None
     window_seconds: int = 3600
-    backoff_seconds: int = 10
-    max_backoff_seconds: int = 300
+    backoff_seconds: int = int(FIRST_PAUSE)
+    max_backoff_seconds: int = int(LONGEST_PAUSE)
     node_loss_seconds: int = 60
     force_delete_on_node_loss: bool = False
 
@@ -105,8 +105,8 @@ def exhausted_by(
 
 
 def _in_a_row(budget: RestartBudget, restarts: GroupRestarts, now: datetime) -> int:
-    reset_after = 2 * budget.max_backoff_seconds
-    return restarts.in_a_row if restarts.last and age(restarts.last, now) <= reset_after else 0
+    counts = restarts.last and not resets_count(age(restarts.last, now), budget.max_backoff_seconds)
+    return restarts.in_a_row if counts else 0
 
 
 def _text(moment: datetime) -> str:

@@ -14,6 +14,7 @@ from kohort.objects.counted_nouns import counted
 from kohort.objects.field_errors import FieldError
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.quantity import Quantity
+from kohort.objects.well_known_names import TAINT_EFFECTS
 from kohort.rules import group_labels
 from kohort.rules.canonical_form import CLAIM, canonical_struct
 from kohort.rules.group_identity import parse_index
@@ -22,7 +23,6 @@ from kohort.rules.rolling_limits import DEFAULT_ROLLING_OF_GROUPS, Field, comes_
 
 MAX_REPLICAS: Final = 1_000_000
 MAX_PODS: Final = 2**31 - 1
-EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _REVISION_SUFFIX: Final = 11
 """A StatefulSet adds a dash and up to ten characters to its name for the revision label of its pods."""
@@ -440,6 +440,6 @@ def _scheduling_errors(group_set: JsonObject, template: LeaderWorkerTemplate) ->
         else:
             problems = names.qualified_name(toleration.key)
             found += [field_errors.invalid(f"{field}.key", toleration.key, text) for text in problems]
-        if toleration.effect not in EFFECTS:
-            found.append(field_errors.not_supported(f"{field}.effect", toleration.effect, EFFECTS))
+        if toleration.effect not in TAINT_EFFECTS:
+            found.append(field_errors.not_supported(f"{field}.effect", toleration.effect, TAINT_EFFECTS))
     return found

@@ -15,7 +15,6 @@ A set may want millions of groups of which few exist. Those that exist are simul
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import msgspec
 
@@ -41,10 +40,8 @@ from kohort.rollouts.messages import duration, time_span
 from kohort.rollouts.release_forecast import forecast_release
 from kohort.rollouts.workloads.group_hold import saved_strategy
 from kohort.rules.group_template import canonical_template
+from kohort.rules.rolling_limits import DEFAULT_ROLLING_OF_GROUPS
 from kohort.rules.rollout_labels import ORIGINAL_LWS_STRATEGY
-
-_DEFAULT_STRATEGY: Final[JsonObject] = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
-"""What a set gets whose user wrote none."""
 
 
 class SetChange(msgspec.Struct, frozen=True):
@@ -209,7 +206,7 @@ def _as_written(group_set: LeaderWorkerSet) -> JsonObject:
     if ORIGINAL_LWS_STRATEGY not in group_set.metadata.annotations:
         return spec
     saved = {name: value for name, value in saved_strategy(group_set.metadata).items() if value is not None}
-    rolling = {**rolling_configuration(spec), **_DEFAULT_STRATEGY, **saved}
+    rolling = {**rolling_configuration(spec), **DEFAULT_ROLLING_OF_GROUPS, **saved}
     return {**spec, "rolloutStrategy": {**(spec.get("rolloutStrategy") or {}), "rollingUpdateConfiguration": rolling}}
 
 

@@ -1,4 +1,4 @@
-"""Names of Kubernetes itself that more than one part reads or writes: labels, annotations, finalizers, objects.
+"""Names of Kubernetes itself that more than one part reads or writes: labels, annotations, finalizers, values, objects.
 
 A name that only one module needs is defined there. Names of LeaderWorkerSets and of Rollouts are in `rules`.
 """
@@ -17,6 +17,9 @@ BETA_ARCH: Final = "beta.kubernetes.io/arch"
 BETA_INSTANCE_TYPE: Final = "beta.kubernetes.io/instance-type"
 BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+
+# Of taints and tolerations
+TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 # On pods
 MIRROR_POD: Final = "kubernetes.io/config.mirror"

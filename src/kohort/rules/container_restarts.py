@@ -13,13 +13,14 @@ Rules of the container come first; of several that apply, the first one does:
 | Restart              | the container starts again                                                 |
 | RestartAllContainers | all containers are stopped at once and start again, init containers first  |
 
-The pause grows with each end: none, 10 s, 20 s, 40 s, up to 5 minutes. A run of ten minutes resets it.
+The pause grows with each end: none, 10 s, 20 s, 40 s, up to 5 minutes. A run of more than ten minutes
+resets it (`restart_backoff`).
 """
 
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from kohort.rules.restart_backoff import FORGIVEN_AFTER, pause_after
+from kohort.rules.restart_backoff import pause_after, resets_count
 
 RESTART: Final = "Restart"
 RESTART_ALL: Final = "RestartAllContainers"
@@ -57,8 +58,8 @@ def restarts_after_exit(policy: str, exit_code: int) -> bool:
 def next_pause(ends: int, ran_for: float) -> tuple[float, int]:
     """The pause before the next start, and how many ends count after this one. `ends` counted before it.
 
-    >>> next_pause(2, 1.0), next_pause(2, 600.0)
+    >>> next_pause(2, 1.0), next_pause(2, 601.0)
     ((20.0, 3), (0.0, 1))
     """
-    counted = 0 if ran_for >= FORGIVEN_AFTER else ends
+    counted = 0 if resets_count(ran_for) else ends
     return pause_after(counted), counted + 1

@@ -1,7 +1,7 @@
 """How long to wait before something that has failed is made again.
 
-Not at all the first time, then a pause that doubles up to the longest one. Twice the longest pause without another
-failure resets the count.
+Not at all the first time, then a pause that doubles up to the longest one. More than twice the longest pause without
+another failure resets the count, as in Kubernetes.
 
 | what is made again                                     | first pause | longest pause |
 |--------------------------------------------------------|------------:|--------------:|
@@ -23,9 +23,18 @@ from typing import Final, Generic, TypeVar
 
 FIRST_PAUSE: Final = 10.0
 LONGEST_PAUSE: Final = 300.0
-FORGIVEN_AFTER: Final = 2 * LONGEST_PAUSE
 
 K = TypeVar("K", bound=Hashable)
+
+
+def reset_after(longest: float = LONGEST_PAUSE) -> float:
+    """Seconds without a failure that still count."""
+    return 2 * longest
+
+
+def resets_count(quiet: float, longest: float = LONGEST_PAUSE) -> bool:
+    """Whether so many seconds without a failure reset the count."""
+    return quiet > reset_after(longest)
 
 
 def pause_after(failures: int, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> float:
@@ -42,13 +51,12 @@ class RestartBackoff(Generic[K]):
 
     def __init__(self, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
         self._first, self._longest = first, longest
-        self._forgiven_after = 2 * longest
         self._known: dict[K, tuple[int, float]] = {}
 
     def pause(self, key: K, now: float) -> float:
         """Seconds from now until it may be made again."""
         times, last = self._known.get(key, (0, now))
-        if now - last > self._forgiven_after:
+        if resets_count(now - last, self._longest):
             return 0.0
         return max(0.0, last + pause_after(times, self._first, self._longest) - now)
 
@@ -59,11 +67,13 @@ class RestartBackoff(Generic[K]):
     def done(self, key: K, now: float) -> None:
         """It was made again."""
         times, last = self._known.get(key, (0, now))
-        self._known[key] = (1 if now - last > self._forgiven_after else times + 1, now)
+        self._known[key] = (1 if resets_count(now - last, self._longest) else times + 1, now)
 
     def forget_old(self, now: float) -> None:
         self._known = {
-            key: (times, last) for key, (times, last) in self._known.items() if now - last <= self._forgiven_after
+            key: (times, last)
+            for key, (times, last) in self._known.items()
+            if not resets_count(now - last, self._longest)
         }
 
     def forget(self, concerned: Callable[[K], bool]) -> None:

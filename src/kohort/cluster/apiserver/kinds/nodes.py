@@ -5,7 +5,6 @@ from typing import Final
 
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.kinds.pod.defaults import round_up
-from kohort.cluster.apiserver.kinds.pod.scheduling import TAINT_EFFECTS
 from kohort.cluster.apiserver.kinds.resource_names import check_amount
 from kohort.cluster.apiserver.schema.field_checks import (
     Errors,
@@ -29,6 +28,7 @@ from kohort.objects.field_errors import (
 )
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import label_value, qualified_name
+from kohort.objects.well_known_names import TAINT_EFFECTS
 
 _is_feature = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*").fullmatch
 _BAD_FEATURE: Final = (

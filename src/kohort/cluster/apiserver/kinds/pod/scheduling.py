@@ -18,11 +18,10 @@ from kohort.objects.field_errors import duplicate, forbidden, invalid, not_suppo
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, dns1123_subdomain, label_value, qualified_name
 from kohort.objects.selectors import selector_errors
+from kohort.objects.well_known_names import TAINT_EFFECTS
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-
-TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def check_affinity(errors: Errors, path: str, affinity: JsonObject, rules: PodRules) -> None:
