@@ -15,6 +15,7 @@ from kohort.admission.rollout_webhooks import CONVERT, RolloutWebhooks
 from kohort.admission.webhook_configurations import Address, configurations
 from kohort.admission.webhook_host import Loopback, WebhookHost
 from kohort.groups import crd as group_definition
+from kohort.groups.planned_groups import plan_group
 from kohort.groups.registration import register as register_groups
 from kohort.kube.client import Client
 from kohort.kube.errors import AlreadyExists, Invalid, NotFound
@@ -73,7 +74,7 @@ def register(
     releases = rollout_webhooks or RolloutWebhooks()
     if rollouts:
         traffic = register_traffic(manager, configuration=Key(scripts_namespace, CONFIGURATION), fetch=fetch)
-        releases.cache = register_rollouts(manager, traffic, features=features, fetch=fetch)
+        releases.cache = register_rollouts(manager, traffic, plan_group, features=features, fetch=fetch)
         releases.traffic, releases.features = traffic, features
         releases.client = releases.client or manager.client
     if not self_contained:

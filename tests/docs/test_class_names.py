@@ -29,7 +29,6 @@ ALLOWED: Final = {
     "StoredRevision": "the same object, read for people and for the workload controllers",
     "Subject": "what a release is about, and whom a role is bound to",
     "Supervisor": "of the processes of a cluster, and of those of a container",
-    "Unit": "what is placed together, and that of a metric",
     "User": "of the dashboard, and of the API server",
     "Verb": "of an advised command, and of an action of the dashboard",
     "Version": "of a workload, and the value of a CEL function",

@@ -18,6 +18,7 @@ from tests.rollouts.releases import (
 from tests.rollouts.releases import rollout as rollout_document
 from tests.rules.test_start_times import started
 
+from kohort.groups.planned_groups import plan_group
 from kohort.kube import clock
 from kohort.kube.resources import DEPLOYMENTS, NODES, STATEFUL_SETS, Resource
 from kohort.objects.apps import Deployment, StatefulSet
@@ -26,7 +27,7 @@ from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts import messages
 from kohort.rollouts.forecast_types import ReleaseForecast
 from kohort.rollouts.group_set import GroupSet
-from kohort.rollouts.release_forecast import Released, forecast_release, replaced_at_once
+from kohort.rollouts.release_forecast import ClusterRoom, Released, forecast_release, replaced_at_once
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
 from kohort.testing.request_matching import reads
@@ -38,6 +39,10 @@ def node(cores: int, name: str = "a") -> Node:
     conditions = [{"type": "Ready", "status": "True"}]
     status = {"allocatable": {"cpu": str(cores), "pods": "100"}, "conditions": conditions}
     return msgspec.convert({"metadata": {"name": name}, "status": status}, Node)
+
+
+def room(*nodes: Node) -> ClusterRoom:
+    return ClusterRoom(nodes, plan_group)
 
 
 def groups(replicas: int = 4, size: int = 2, **rolling: Json) -> GroupSet:
@@ -72,19 +77,70 @@ def of_kind(ref: JsonObject, found: Rollout) -> Rollout:
     return msgspec.convert(document, Rollout)
 
 
+GPU = "nvidia.com/gpu"
+
+
+def rack(name: str, gpus: int, **labels: str) -> Node:
+    conditions = [{"type": "Ready", "status": "True"}]
+    status = {"allocatable": {GPU: str(gpus), "pods": "100"}, "conditions": conditions}
+    return msgspec.convert({"metadata": {"name": name, "labels": labels}, "status": status}, Node)
+
+
+def accelerated(annotations: JsonObject | None = None) -> GroupSet:
+    """Two groups of two pods with a GPU each, which is asked for as usual: by a limit."""
+    document = group_set(replicas=2, size=2)
+    containers = document["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"]
+    containers[0]["resources"] = {"limits": {GPU: "1"}}
+    document["metadata"]["annotations"] = annotations or {}
+    return msgspec.convert(msgspec.to_builtins(document), GroupSet)
+
+
+@pytest.mark.parametrize(("gpus", "fitting"), [(4, 2), (3, 1), (1, 0)])
+def test_accelerators_that_are_only_limited_count(gpus: int, fitting: int) -> None:
+    found = forecast_release(with_steps(UNROUTED), accelerated(), room(rack("a", gpus)), [])
+    assert (found.fitting, found.lacking) == (fitting, () if found.has_room else (GPU,))
+
+
+def test_pods_that_keep_apart_need_a_node_each() -> None:
+    ref, document = workload("Deployment", 3)
+    apart = {"labelSelector": {"matchLabels": {"app": "llm"}}, "topologyKey": "kubernetes.io/hostname"}
+    document["spec"]["template"] = {
+        "metadata": {"labels": {"app": "llm"}},
+        "spec": {
+            "containers": [],
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+        },
+    }
+    nodes = [rack(name, 8, **{"kubernetes.io/hostname": name}) for name in "ab"]
+    plan = of_kind(ref, with_steps(UNROUTED))
+    found = forecast_release(plan, msgspec.convert(document, Deployment), room(*nodes), [])
+    assert (found.fitting, found.lacking) == (2, ())
+    assert "didn't match pod anti-affinity rules" in found.reason
+
+
+def test_groups_with_a_rack_to_themselves_need_a_free_one() -> None:
+    """Two racks have room for eight pods, and each takes one group."""
+    exclusive = accelerated({group_labels.EXCLUSIVE: "rack"})
+    nodes = [rack(name, 4, rack=name) for name in ("a", "b")]
+    assert forecast_release(with_steps(UNROUTED), exclusive, room(*nodes), []).has_room
+    found = forecast_release(with_steps(UNROUTED), exclusive, room(*nodes[:1]), [])
+    assert (found.fitting, found.lacking, found.step_without_room) == (1, (), 2)
+    assert found.reason == "node label rack has 1 value, and every group needs one to itself with room for all its pods"
+
+
 @pytest.mark.parametrize(
     ("cores", "fitting", "step"),
     [(8, 4, 0), (7, 3, 2), (4, 2, 2), (3, 1, 1), (0, 0, 1)],
 )
 def test_each_step_is_compared_with_the_room_there_is(cores: int, fitting: int, step: int) -> None:
-    found = forecast_release(with_steps(UNROUTED), groups(), [node(cores)], [])
+    found = forecast_release(with_steps(UNROUTED), groups(), room(node(cores)), [])
     assert (found.replicas, found.extra_replicas) == ((2, 4), 4)
     assert (found.fitting, found.step_without_room, found.has_room) == (fitting, step, step == 0)
 
 
 def test_blue_green_of_groups_needs_room_for_all_at_its_end() -> None:
     half = with_steps([{"replicas": "50%", "pause": {}}], blue_green=True)
-    found = forecast_release(half, groups(), [node(5)], [])
+    found = forecast_release(half, groups(), room(node(5)), [])
     assert (found.replicas, found.extra_replicas, found.fitting, found.step_without_room) == ((2,), 4, 2, 2)
     assert "the end of the release does not fit" in messages.capacity(found)
 
@@ -108,7 +164,7 @@ EAGER: dict[str, Any] = {"maxSurge": 1, "maxUnavailable": 1}
 def test_the_surge_of_the_promotion_needs_room_beside_a_canary_that_is_not_full(
     steps: list[JsonObject], blue_green: bool, rolling: dict[str, Any], extra: int
 ) -> None:
-    found = forecast_release(with_steps(steps, blue_green=blue_green), groups(**rolling), [node(4)], [])
+    found = forecast_release(with_steps(steps, blue_green=blue_green), groups(**rolling), room(node(4)), [])
     assert found.extra_replicas == extra
     assert found.step_without_room == (0 if extra == 2 else 2)
 
@@ -130,14 +186,14 @@ def test_a_percentage_means_what_the_controller_makes_of_it(kind: str, extra: bo
     steps: list[JsonObject] = [{"replicas": "90%", "pause": {}}]
     plan = of_kind(ref, with_steps(steps, enableExtraWorkloadForCanary=extra))
     view: type[Deployment] | type[StatefulSet] = Deployment if kind == "Deployment" else StatefulSet
-    found = forecast_release(plan, msgspec.convert(document, view), [], [])
+    found = forecast_release(plan, msgspec.convert(document, view), room(), [])
     assert found.replicas == (count,)
 
 
 def test_partition_style_needs_no_room() -> None:
     ref, document = workload("StatefulSet", 4)
     plan = of_kind(ref, with_steps(UNROUTED))
-    found = forecast_release(plan, msgspec.convert(document, StatefulSet), [node(0)], [])
+    found = forecast_release(plan, msgspec.convert(document, StatefulSet), room(node(0)), [])
     assert (found.extra_replicas, found.fitting, found.has_room) == (0, None, True)
     assert messages.capacity(found) == ""
 
@@ -213,13 +269,14 @@ def test_without_a_ready_group_nothing_is_promised() -> None:
             "the release takes about 5 min, besides 2 approvals (a group starts in 40 s)",
         ),
         (
-            ReleaseForecast("group", (1, 2), 2, 1, ("nvidia.com/gpu",), 2, 40, 90, judged=True),
+            ReleaseForecast("group", (1, 2), 2, 1, ("nvidia.com/gpu",), "", 2, 40, 90, judged=True),
             "nodes have room for 1 of the 2 groups of the new version: no node has enough nvidia.com/gpu, step 2 does "
             "not fit; the release takes about 90 s, besides its analyses (a group starts in 40 s)",
         ),
         (
-            ReleaseForecast("pod", (1,), 1, 0, (), 1),
-            "nodes have room for 0 of the one pod of the new version: no node takes their pods, step 1 does not fit",
+            ReleaseForecast("pod", (1,), 1, 0, (), "no node is open", 1),
+            "nodes have room for 0 of the one pod of the new version: no node takes their pods "
+            "(no node is open), step 1 does not fit",
         ),
         (ReleaseForecast("pod", (1,), 0), "no pod shows how long a start takes"),
     ],
@@ -294,7 +351,8 @@ async def test_a_release_without_room_begins_all_the_same_and_says_so() -> None:
         await story.cordon()
         await story.change(V2)
         await story.until(lambda: bool(story.canaries))
-        text = "nodes have room for 0 of the 2 groups of the new version: no node takes their pods, step 1 does not fit"
+        text = "nodes have room for 0 of the 2 groups of the new version: no node takes their pods "
+        text += "(12 node(s) were unschedulable), step 1 does not fit"
         assert foreseen(story)["message"].startswith(text)
         assert (foreseen(story)["status"], foreseen(story)["reason"]) == ("False", "CapacityMissing")
         await story.until(lambda: text in story.rollout["status"]["message"])

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from kohort.cluster.scheduler.affinity_terms import NodeRule
 from kohort.kube.client import Client
 from kohort.kube.errors import Forbidden
 from kohort.kube.resources import PERSISTENT_VOLUMES
 from kohort.objects.core import Node, Pod
 from kohort.objects.volumes import PersistentVolume, PersistentVolumeClaim
+from kohort.rules.scheduling.affinity_terms import NodeRule
 
 ClaimKey = tuple[str, str]
 """Namespace and name."""

@@ -19,8 +19,8 @@ from kohort.cluster.apiserver.kinds.pod.pod_level_resources import default_level
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
+from kohort.rules.stored_requests import spell_amounts
 
-_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 ROLES = ("leaderTemplate", "workerTemplate")
 
 
@@ -73,17 +73,8 @@ def _with_specs(group_set: LeaderWorkerSet, specs: Mapping[str, JsonObject]) -> 
 
 def _defaulted(spec: JsonObject) -> JsonObject:
     pod: JsonObject = {"spec": copy.deepcopy(spec)}
-    _spell_amounts(pod["spec"])
+    spell_amounts(pod["spec"])
     default_pod(pod)
     default_levels(pod["spec"])
     result: JsonObject = pod["spec"]
     return result
-
-
-def _spell_amounts(spec: JsonObject) -> None:
-    """`cpu: 500` in a template is a number; in a stored pod it is text, and the defaults are made for that."""
-    parts = [spec, *(one for name in _CONTAINERS for one in spec.get(name) or ())]
-    blocks = [(part.get("resources") or {}).get(side) for part in parts for side in ("requests", "limits")]
-    for amounts in (*blocks, spec.get("overhead")):
-        if amounts:
-            amounts.update({name: str(amount) for name, amount in amounts.items()})

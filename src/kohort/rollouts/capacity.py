@@ -10,7 +10,7 @@ from kohort.kube.resources import NODES, PODS, Key
 from kohort.objects.core import Node, Pod
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.forecast_types import ForecastUnknown, ReleaseForecast
-from kohort.rollouts.release_forecast import SETTLE_SECONDS, Released, forecast_release
+from kohort.rollouts.release_forecast import SETTLE_SECONDS, ClusterRoom, GroupPlanner, Released, forecast_release
 from kohort.rollouts.release_state import Observation
 from kohort.rules import rollout_labels
 
@@ -27,7 +27,7 @@ def needs_forecast(observation: Observation) -> bool:
 
 
 async def release_forecast(
-    observation: Observation, cache: RolloutCache, client: Client
+    observation: Observation, cache: RolloutCache, client: Client, plan_group: GroupPlanner
 ) -> ReleaseForecast | ForecastUnknown | None:
     """None if the workload is gone."""
     rollout = observation.rollout
@@ -43,7 +43,7 @@ async def release_forecast(
         pods = (await client.list(PODS, type=Pod)).items
     except ApiError as problem:
         return ForecastUnknown(str(problem))
-    return forecast_release(rollout, subject, nodes, pods)
+    return forecast_release(rollout, subject, ClusterRoom(nodes, plan_group), pods)
 
 
 def _subject(observation: Observation, cache: RolloutCache) -> Released | None:

@@ -13,7 +13,9 @@ class ReleaseForecast(msgspec.Struct, frozen=True, rename="camel"):
     fitting: int | None = None
     """How many of those the nodes have room for; None if the nodes were not looked at."""
     lacking: tuple[str, ...] = ()
-    """Resources that no node has enough of for more; empty if no node takes the pods at all."""
+    """Resources that no node has enough of for more; empty if it is for another reason."""
+    reason: str = ""
+    """Why no more fit, in words."""
     step_without_room: int = 0
     """The first step that does not fit, counted from 1; one more than there are if the end does not. 0 if all fit."""
     start_seconds: int | None = None

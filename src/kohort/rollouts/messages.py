@@ -252,7 +252,7 @@ def capacity(found: ReleaseForecast) -> str:
         return f"nodes have room for the {counted(found.extra_replicas, found.unit)} of the new version"
     wanted = f"{found.extra_replicas} {found.unit}s" if found.extra_replicas != 1 else f"one {found.unit}"
     lacking = " or ".join(found.lacking)
-    why = f"no node has enough {lacking}" if lacking else "no node takes their pods"
+    why = f"no node has enough {lacking}" if lacking else f"no node takes their pods ({found.reason})"
     last = found.step_without_room > len(found.replicas)
     where = "the end of the release does" if last else f"step {found.step_without_room} does"
     return f"nodes have room for {found.fitting} of the {wanted} of the new version: {why}, {where} not fit"

@@ -14,6 +14,7 @@ from kohort.rollouts.feature_gates import Features
 from kohort.rollouts.history import HistoryController
 from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.partition_controller import PartitionController
+from kohort.rollouts.release_forecast import GroupPlanner
 from kohort.rollouts.rollout_controller import RolloutController
 from kohort.rollouts.scale_down_controller import ScaleDownController
 from kohort.rollouts.traffic.model import Traffic
@@ -29,11 +30,13 @@ DEFAULT: Final = Features()
 def register(
     manager: Manager,
     traffic: Traffic,
+    plan_group: GroupPlanner,
     cache: RolloutCache | None = None,
     features: Features = DEFAULT,
     fetch: Fetch | None = None,
 ) -> RolloutCache:
-    """Add the controllers of Rollouts and BatchReleases. `fetch` is how metrics are read and notifications posted."""
+    """Add the controllers of Rollouts and BatchReleases. `plan_group` makes the pods of groups that do not exist yet.
+    `fetch` is how metrics are read and notifications posted."""
     cache = cache or RolloutCache(manager)
     if fetch is None:
         fetch = own = HttpFetch(loopback=features.analysis_of_loopback)
@@ -52,7 +55,7 @@ def register(
     ReleaseController(manager, cache, controls, metrics)
     reader = SourceReader(manager.client, fetch)
     notifier = Notifier(manager, cache, reader)
-    RolloutController(manager, cache, controls, traffic, metrics, features, notifier)
+    RolloutController(manager, cache, controls, traffic, metrics, features, plan_group, notifier)
     ScaleDownController(manager, cache, withdrawal)
     RunController(manager, cache, reader)
     AnalysisController(manager, cache, reader)

@@ -17,14 +17,15 @@ Replicas start as fast as those that run now did (`rules.start_times`). The dura
 grace periods of routes and of pauses that end by themselves. Approvals, analyses and draining take what they take.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from kohort.objects.apps import Deployment, StatefulSet
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import JsonObject
+from kohort.objects.meta import ObjectMeta
 from kohort.rollouts.forecast_types import ReleaseForecast
 from kohort.rollouts.group_set import GroupSet
 from kohort.rollouts.rollout_types import Rollout
@@ -32,13 +33,25 @@ from kohort.rollouts.traffic.draining import drain_timeout
 from kohort.rollouts.traffic.model import finalising_grace, routing_grace
 from kohort.rollouts.workloads import group_hold
 from kohort.rules import group_labels, rollout_labels
-from kohort.rules.group_capacity import GroupCapacity, group_capacity
 from kohort.rules.group_identity import group_index
-from kohort.rules.group_template import leader_template
 from kohort.rules.rolling_limits import RollLimits, deployment_limits, group_limits, stateful_set_limit
+from kohort.rules.scheduling.group_capacity import GroupCapacity, group_capacity
+from kohort.rules.scheduling.planned_group import PlannedGroup, Unit
 from kohort.rules.start_times import expected_start
+from kohort.rules.stored_requests import with_stored_requests
 
 Released = GroupSet | Deployment | StatefulSet
+GroupPlanner = Callable[[ObjectMeta, JsonObject, int], PlannedGroup | None]
+"""The pods of a group of a LeaderWorkerSet, by its metadata, its spec and the index of the group; None if no pod of the
+set can be made at all."""
+
+
+class ClusterRoom(NamedTuple):
+    """Where the replicas of a release go."""
+
+    nodes: Sequence[Node]
+    plan_group: GroupPlanner
+
 
 SETTLE_SECONDS: Final = 3.0
 """Between the change of a template and the first step."""
@@ -48,9 +61,10 @@ _GRACES_OF_THE_END: Final = 3
 
 
 def forecast_release(
-    rollout: Rollout, subject: Released, nodes: Sequence[Node] | None, pods: Sequence[Pod]
+    rollout: Rollout, subject: Released, room: ClusterRoom | None, pods: Sequence[Pod]
 ) -> ReleaseForecast:
-    """`subject` has the template that is released. `pods` are all of the cluster, those of the workload at least."""
+    """`subject` has the template that is released. `pods` are all of the cluster, those of the workload at least.
+    Without `room` it is not asked whether the replicas fit."""
     total = replicas_of(subject)
     counts = tuple(rollout.planned(step.replicas or 0, total) for step in rollout.strategy.steps)
     extra = max(_beside_stable(rollout, subject, counts, total), default=0)
@@ -64,15 +78,51 @@ def forecast_release(
         approvals=sum(_waits_for_approval(rollout, number) for number in range(1, len(counts) + 1)),
         judged=rollout_labels.ANALYSIS_NAME in rollout.metadata.annotations,
     )
-    if nodes is None or not extra:
+    if room is None or not extra:
         return forecast
-    found = group_capacity(nodes, pods, pods_of_replica(subject), extra)
+    found = _capacity(subject, room, pods, extra)
+    if found is None:
+        return forecast
     return _with_capacity(forecast, found, _beside_stable(rollout, subject, counts, total))
 
 
 def _with_capacity(forecast: ReleaseForecast, found: GroupCapacity, beside: Sequence[int]) -> ReleaseForecast:
     too_large = next((number for number, count in enumerate(beside, 1) if count > found.fitting), 0)
-    return msgspec.structs.replace(forecast, fitting=found.fitting, lacking=found.lacking, step_without_room=too_large)
+    lacking, reason = (found.obstacle.lacking, found.obstacle.reason) if found.obstacle is not None else ((), "")
+    return msgspec.structs.replace(
+        forecast, fitting=found.fitting, lacking=lacking, reason=reason, step_without_room=too_large
+    )
+
+
+def _capacity(subject: Released, room: ClusterRoom, pods: Sequence[Pod], wanted: int) -> GroupCapacity | None:
+    """None if no pod of the workload can be made."""
+    first = _first_free_index(subject, pods)
+    if plan_replica(subject, room.plan_group, first) is None:
+        return None
+
+    def planned(number: int) -> PlannedGroup:
+        return plan_replica(subject, room.plan_group, first + number) or PlannedGroup("", ())
+
+    return group_capacity(room.nodes, pods, planned, wanted)
+
+
+def _first_free_index(subject: Released, pods: Sequence[Pod]) -> int:
+    """Beyond all groups that exist: pods of an exclusive group stay with those of the same index."""
+    if not isinstance(subject, GroupSet):
+        return 0
+    return max((subject.replicas, *(index + 1 for index in _by_group(subject, pods) if index is not None)))
+
+
+def plan_replica(subject: Released, plan_group: GroupPlanner, index: int) -> PlannedGroup | None:
+    """The pods of one replica of the new version, as far as their placement is concerned."""
+    if isinstance(subject, GroupSet):
+        return plan_group(subject.metadata, subject.spec, index)
+    namespace, name = subject.metadata.namespace, f"{subject.metadata.name}-{index}"
+    template = subject.spec.template
+    metadata = {"name": name, "namespace": namespace, "uid": f"to come: {namespace}/{name}"}
+    labels = {"labels": (template.get("metadata") or {}).get("labels") or {}}
+    spec = with_stored_requests(template.get("spec") or {})
+    return PlannedGroup("", [Unit("", [msgspec.convert({"metadata": metadata | labels, "spec": spec}, Pod)])])
 
 
 def _beside_stable(rollout: Rollout, subject: Released, counts: Sequence[int], total: int) -> list[int]:
@@ -108,31 +158,23 @@ def _in_one_workload(rollout: Rollout, subject: Released) -> bool:
     return rollout.partitioned and not isinstance(subject, GroupSet)
 
 
-def pods_of_replica(subject: Released) -> list[Pod]:
-    """The pods of one replica of the new version, as far as their placement is concerned."""
-    if not isinstance(subject, GroupSet):
-        return [_pod(subject.spec.template)]
-    template: JsonObject = subject.spec.get("leaderWorkerTemplate") or {}
-    worker = template.get("workerTemplate") or {}
-    return [_pod(leader_template(template)), *(_pod(worker) for _ in range(subject.size - 1))]
-
-
-def _pod(template: JsonObject) -> Pod:
-    return msgspec.convert({"spec": template.get("spec") or {}}, Pod)
-
-
 def running_groups(subject: Released, pods: Sequence[Pod]) -> list[list[Pod]]:
-    """The pods of a workload, by replica."""
-    metadata = subject.metadata
-    here = [pod for pod in pods if pod.metadata.namespace == metadata.namespace]
+    """The pods of a workload, by replica; groups that are not complete are left out."""
     if isinstance(subject, GroupSet):
-        groups: dict[int | None, list[Pod]] = {}
-        for pod in here:
-            if pod.metadata.labels.get(group_labels.NAME) == metadata.name:
-                groups.setdefault(group_index(pod.metadata.labels), []).append(pod)
-        return [group for group in groups.values() if len(group) >= subject.size]
+        return [group for group in _by_group(subject, pods).values() if len(group) >= subject.size]
     wanted = subject.spec.selector.match_labels if subject.spec.selector is not None else {}
+    here = [pod for pod in pods if pod.metadata.namespace == subject.metadata.namespace]
     return [[pod] for pod in here if wanted and wanted.items() <= pod.metadata.labels.items()]
+
+
+def _by_group(subject: GroupSet, pods: Sequence[Pod]) -> dict[int | None, list[Pod]]:
+    """By the index of the group; None for pods whose label says none."""
+    groups: dict[int | None, list[Pod]] = {}
+    for pod in pods:
+        ours = pod.metadata.labels.get(group_labels.NAME) == subject.metadata.name
+        if ours and pod.metadata.namespace == subject.metadata.namespace:
+            groups.setdefault(group_index(pod.metadata.labels), []).append(pod)
+    return groups
 
 
 def replicas_of(subject: Released) -> int:

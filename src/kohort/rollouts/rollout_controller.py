@@ -48,6 +48,7 @@ from kohort.rollouts.release_actions import (
     WriteRelease,
 )
 from kohort.rollouts.release_events import recorder
+from kohort.rollouts.release_forecast import GroupPlanner
 from kohort.rollouts.release_state import Observation, ReleaseDecision, State, stored_state, workload_of_release
 from kohort.rollouts.rollout_types import BatchRelease, ReleasePlan, ReleaseProgress, Rollout, WorkloadRef
 from kohort.rollouts.traffic import actions as traffic_actions
@@ -70,6 +71,7 @@ class RolloutController:
         traffic: Traffic,
         metrics: RolloutMetrics,
         features: Features,
+        plan_group: GroupPlanner,
         notifier: Notifier | None = None,
     ) -> None:
         self.client = manager.client
@@ -79,6 +81,7 @@ class RolloutController:
         self.traffic = traffic
         self.metrics = metrics
         self.features = features
+        self.plan_group = plan_group
         self.recorder = recorder(manager)
         self._checked: dict[Key, tuple[int, float]] = {}
         """Which generation of a Rollout had its references checked, and when."""
@@ -153,7 +156,7 @@ class RolloutController:
     async def _with_forecast(self, observation: Observation) -> Observation:
         if not needs_forecast(observation):
             return observation
-        found = await release_forecast(observation, self.cache, self.client)
+        found = await release_forecast(observation, self.cache, self.client, self.plan_group)
         return msgspec.structs.replace(observation, forecast=found)
 
     async def _pass(self, observation: Observation, control: WorkloadOperations | None) -> ReleaseDecision:

@@ -1,6 +1,7 @@
 """A client that speaks HTTP/2, with as little between the test and the wire as possible."""
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -26,17 +27,22 @@ class Http2Client:
         self.writer.write(self.h2.data_to_send())
 
     async def _read(self) -> None:
-        while data := await self._reader.read(65536):
-            for event in self.h2.receive_data(data):
-                stream = getattr(event, "stream_id", None)
-                if isinstance(event, DataReceived):
-                    self.h2.acknowledge_received_data(event.flow_controlled_length or 0, event.stream_id or 0)
-                if stream in self._events:
-                    self._events[stream].put_nowait(event)
-            self.flush()
+        """Until the connection ends. If the gateway closes it while data is under way to it, the kernel resets it."""
+        with contextlib.suppress(ConnectionError):
+            while data := await self._reader.read(65536):
+                self._receive(data)
         self.closed.set()
         for queue in self._events.values():
             queue.put_nowait(None)
+
+    def _receive(self, data: bytes) -> None:
+        for event in self.h2.receive_data(data):
+            stream = getattr(event, "stream_id", None)
+            if isinstance(event, DataReceived):
+                self.h2.acknowledge_received_data(event.flow_controlled_length or 0, event.stream_id or 0)
+            if stream in self._events:
+                self._events[stream].put_nowait(event)
+        self.flush()
 
     def send(self, path: str, *headers: tuple[str, str], method: str = "GET", end: bool = True) -> int:
         stream = self.h2.get_next_available_stream_id()

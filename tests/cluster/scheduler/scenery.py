@@ -4,11 +4,11 @@ import itertools
 
 import msgspec
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import PodInfo
 from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.pod_and_node_info import PodInfo
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"

@@ -15,12 +15,12 @@ from tests.cluster.scheduler.scenery import (
     spread,
 )
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.decision import NodeChooser, Placement, Unschedulable, candidates_wanted
 from kohort.cluster.scheduler.messages import unschedulable_message
-from kohort.cluster.scheduler.pod_and_node_info import PodInfo
 from kohort.cluster.scheduler.preemption import NoEviction, find_eviction
 from kohort.objects.json_types import JsonObject
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.pod_and_node_info import PodInfo
 
 
 def choose(info: PodInfo, state: ClusterState, seed: int = 1) -> Placement | Unschedulable:

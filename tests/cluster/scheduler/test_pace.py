@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from tests.cluster.scheduler.scenery import HOST, ZONE, affinity, anti_affinity, cluster, node, pod, spread
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.decision import NodeChooser, Placement
-from kohort.cluster.scheduler.pod_and_node_info import PodInfo
 from kohort.objects.json_types import JsonObject
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.pod_and_node_info import PodInfo
 
 SIZE = "cpu=64,memory=256Gi"
 ASK = "cpu=500m,memory=1Gi"

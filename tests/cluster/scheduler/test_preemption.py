@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cluster.scheduler.scenery import anti_affinity, cluster, near, node, pod
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.decision import NodeChooser, Unschedulable
-from kohort.cluster.scheduler.filters import fits
-from kohort.cluster.scheduler.pod_and_node_info import PodInfo
 from kohort.cluster.scheduler.preemption import NO_VICTIMS, Eviction, NoEviction, NoEvictionReason, find_eviction
 from kohort.objects.policy import PodDisruptionBudget
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.filters import fits
+from kohort.rules.scheduling.pod_and_node_info import PodInfo
 
 SMALL = "cpu=1,memory=1Gi"
 

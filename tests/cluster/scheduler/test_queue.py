@@ -8,7 +8,7 @@ from tests.cluster.scheduler.scenery import pod
 
 from kohort.cluster.scheduler import queue as module
 from kohort.cluster.scheduler.queue import LONGEST_UNSCHEDULABLE, QueuedPod, QueueState, SchedulingQueue
-from kohort.cluster.scheduler.rejection import FilterName
+from kohort.rules.scheduling.rejection import FilterName
 
 ANY = frozenset({FilterName.NODE_RESOURCES_FIT})
 

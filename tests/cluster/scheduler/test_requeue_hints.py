@@ -4,10 +4,10 @@ import pytest
 from tests.cluster.scheduler.scenery import affinity, anti_affinity, cluster, near, node, pod
 
 from kohort.cluster.scheduler import requeue_hints
-from kohort.cluster.scheduler.pod_and_node_info import PodInfo
 from kohort.cluster.scheduler.queue import QueuedPod
-from kohort.cluster.scheduler.rejection import FilterName
 from kohort.objects.core import Node
+from kohort.rules.scheduling.pod_and_node_info import PodInfo
+from kohort.rules.scheduling.rejection import FilterName
 
 FIT, AFFINITY, SPREAD = "NodeResourcesFit", "InterPodAffinity", "PodTopologySpread"
 

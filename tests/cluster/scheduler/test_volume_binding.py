@@ -4,15 +4,15 @@ import msgspec
 import pytest
 from tests.cluster.scheduler.scenery import HOST, ZONE, cluster, node, pod
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.decision import NodeChooser, Placement, Unschedulable
-from kohort.cluster.scheduler.filters.volumes import claims_of
 from kohort.cluster.scheduler.messages import unschedulable_message
-from kohort.cluster.scheduler.pod_and_node_info import PodInfo
-from kohort.cluster.scheduler.volume_binding import VolumePlan
 from kohort.objects.json_types import JsonObject
 from kohort.objects.storage import StorageClass
 from kohort.objects.volumes import PersistentVolume, PersistentVolumeClaim
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.filters.volumes import claims_of
+from kohort.rules.scheduling.pod_and_node_info import PodInfo
+from kohort.rules.scheduling.volume_binding import VolumePlan
 
 LATER = "WaitForFirstConsumer"
 

@@ -15,6 +15,7 @@ from kohort.cli.actions.resize_preflight import preflight_of_groups
 from kohort.cli.connection import DIFFERENT, NOT_YET, REFUSED, Refusal
 from kohort.cli.error_messages import described
 from kohort.groups.leaderworkerset import KIND, LeaderWorkerSet
+from kohort.groups.planned_groups import plan_group
 from kohort.inspection.forecast import Forecast, forecast, forecast_lines, three_way
 from kohort.inspection.resize_forecast import ResizeMethod
 from kohort.inspection.rollout_plan import RolloutForecast, forecast_of_rollout, rollout_lines
@@ -42,7 +43,7 @@ from kohort.objects.counted_nouns import counted
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts.forecast_types import ReleaseForecast
 from kohort.rollouts.group_set import GroupSet
-from kohort.rollouts.release_forecast import forecast_release
+from kohort.rollouts.release_forecast import ClusterRoom, forecast_release
 from kohort.rollouts.rollout_types import RELEASED_KINDS, Rollout
 from kohort.rules import group_labels
 from kohort.rules.rollout_labels import ANALYSIS_NAME, CANARY_SET
@@ -231,12 +232,13 @@ def _forecast_of_release(
     if not nodes or ref.group_kind not in RELEASED_KINDS:
         return None
     placed = {**workload, "metadata": {"namespace": namespace, **workload["metadata"]}}
+    room = ClusterRoom(nodes, plan_group)
     try:
         if ref.is_group_set:
-            return forecast_release(rollout, msgspec.convert(placed, GroupSet), nodes, pods)
+            return forecast_release(rollout, msgspec.convert(placed, GroupSet), room, pods)
         if ref.is_stateful_set:
-            return forecast_release(rollout, msgspec.convert(placed, StatefulSet), nodes, pods)
-        return forecast_release(rollout, msgspec.convert(placed, Deployment), nodes, pods)
+            return forecast_release(rollout, msgspec.convert(placed, StatefulSet), room, pods)
+        return forecast_release(rollout, msgspec.convert(placed, Deployment), room, pods)
     except (msgspec.ValidationError, ValueError):
         return None  # the server says what is wrong with it
 

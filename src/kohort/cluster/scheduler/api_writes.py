@@ -4,15 +4,6 @@ import asyncio
 from typing import Final
 
 from kohort.cluster.scheduler import pod_conditions
-from kohort.cluster.scheduler.pod_and_node_info import PodInfo
-from kohort.cluster.scheduler.volume_binding import (
-    BOUND_BY_CONTROLLER,
-    SELECTED_NODE,
-    ClaimKey,
-    Storage,
-    VolumePlan,
-    is_bound,
-)
 from kohort.kube import errors
 from kohort.kube.backoff import Backoff
 from kohort.kube.client import Client, PatchType
@@ -20,6 +11,15 @@ from kohort.kube.events import EventRecorder
 from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
+from kohort.rules.scheduling.pod_and_node_info import PodInfo
+from kohort.rules.scheduling.volume_binding import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    ClaimKey,
+    Storage,
+    VolumePlan,
+    is_bound,
+)
 
 VOLUME_BINDING_TIMEOUT: Final = 600.0
 

@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filters import PreparedFilters, prepare
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
-from kohort.cluster.scheduler.rejection import FilterName, NodeRejection, PodRejection, unresolvable
 from kohort.cluster.scheduler.scores import total_scores
 from kohort.rules.scheduler_message import NodeReason
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.filters import PreparedFilters, prepare
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
+from kohort.rules.scheduling.rejection import FilterName, NodeRejection, PodRejection, unresolvable
 
 MIN_CANDIDATES: Final = 100
 NOT_NAMED: Final = unresolvable(FilterName.NODE_AFFINITY, NodeReason.NODE_NOT_NAMED)

@@ -14,15 +14,15 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.decision import Unschedulable, node_rejection
-from kohort.cluster.scheduler.filters import prepare
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
-from kohort.cluster.scheduler.rejection import VOLUME_FILTERS, FilterName, NodeRejection, PodRejection, unresolvable
 from kohort.objects.meta import compiled
 from kohort.objects.policy import PodDisruptionBudget
 from kohort.rules.pod_disruption import PREEMPTION, disruption_reason
 from kohort.rules.scheduler_message import NodeReason
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.filters import prepare
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
+from kohort.rules.scheduling.rejection import VOLUME_FILTERS, FilterName, NodeRejection, PodRejection, unresolvable
 
 NO_VICTIMS: Final = unresolvable(FilterName.DEFAULT_PREEMPTION, NodeReason.NO_PREEMPTION_VICTIMS)
 

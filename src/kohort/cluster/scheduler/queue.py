@@ -27,8 +27,8 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.scheduler.pod_and_node_info import PodInfo
-from kohort.cluster.scheduler.rejection import FilterName
+from kohort.rules.scheduling.pod_and_node_info import PodInfo
+from kohort.rules.scheduling.rejection import FilterName
 
 FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 10.0

@@ -23,13 +23,13 @@ then thousands of pods that fit on no node take the time of all others with ever
 from collections.abc import Callable
 from typing import Final
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filters import NODE_ONLY, Filter
-from kohort.cluster.scheduler.filters.node_resources import could_ever_fit, room_for
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
 from kohort.cluster.scheduler.queue import QueuedPod
-from kohort.cluster.scheduler.rejection import VOLUME_FILTERS, FilterName, PodRejection
 from kohort.objects.core import Node
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.filters import NODE_ONLY, Filter
+from kohort.rules.scheduling.filters.node_resources import could_ever_fit, room_for
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
+from kohort.rules.scheduling.rejection import VOLUME_FILTERS, FilterName, PodRejection
 
 Hint = Callable[[QueuedPod], bool]
 

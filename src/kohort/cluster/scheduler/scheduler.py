@@ -22,16 +22,11 @@ import msgspec
 
 from kohort.cluster.scheduler import requeue_hints
 from kohort.cluster.scheduler.api_writes import ApiWriter, VolumesNotBound
-from kohort.cluster.scheduler.cluster_state import ClusterState
 from kohort.cluster.scheduler.decision import NodeChooser, Placement, Unschedulable
-from kohort.cluster.scheduler.filters.volumes import claims_of
 from kohort.cluster.scheduler.messages import unschedulable_message
 from kohort.cluster.scheduler.metrics import SchedulerMetrics
-from kohort.cluster.scheduler.pod_and_node_info import PodInfo
 from kohort.cluster.scheduler.preemption import Eviction, NoEviction, NoEvictionReason, find_eviction
 from kohort.cluster.scheduler.queue import QueuedPod, SchedulingQueue
-from kohort.cluster.scheduler.resource_request import ResourceUse
-from kohort.cluster.scheduler.volume_binding import VolumePlan
 from kohort.kube import clock, errors
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
@@ -44,6 +39,11 @@ from kohort.objects.volumes import PersistentVolume, PersistentVolumeClaim
 from kohort.resources import resize_deferred
 from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules.pod_scheduling import UNSCHEDULABLE
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.filters.volumes import claims_of
+from kohort.rules.scheduling.pod_and_node_info import PodInfo
+from kohort.rules.scheduling.resource_request import ResourceUse
+from kohort.rules.scheduling.volume_binding import VolumePlan
 
 _log = Log(module="kohort.cluster.scheduler")
 

@@ -7,12 +7,12 @@ random, else all pods would go to the first node.
 
 from collections.abc import Callable, Sequence
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
 from kohort.cluster.scheduler.scores.interpod import inter_pod_affinity_score
 from kohort.cluster.scheduler.scores.node_resources import resource_score
 from kohort.cluster.scheduler.scores.nodes import image_locality_score, node_affinity_score, taint_score
 from kohort.cluster.scheduler.scores.spread import topology_spread_score
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
 
 Score = Callable[[PodInfo, ClusterState, Sequence[NodeInfo]], list[int] | None]
 

@@ -3,9 +3,9 @@ nodes."""
 
 from collections.abc import Mapping, Sequence
 
-from kohort.cluster.scheduler.affinity_terms import Term, affinity_matcher
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
+from kohort.rules.scheduling.affinity_terms import Term, affinity_matcher
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
 
 Weights = dict[str, dict[str, int]]
 """Topology key to value to weight."""

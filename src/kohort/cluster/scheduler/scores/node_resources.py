@@ -6,8 +6,8 @@ per requested amounts until a pod on it changes: a decision among fifty nodes co
 
 from collections.abc import Sequence
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo, RequestShape
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo, RequestShape
 
 _MOST_CACHED_SCORES = 64
 """Different wishes for which one node knows its resource_scores."""

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kohort.cluster.scheduler.affinity_terms import node_term_matches
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filters.nodes import tolerates
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
+from kohort.rules.scheduling.affinity_terms import node_term_matches
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.filters.nodes import tolerates
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
 
 _MB: Final = 1024 * 1024
 _LEAST_IMAGE: Final = 23 * _MB

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.scheduler.affinity_terms import SpreadRule
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filters.spread import included
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
 from kohort.objects import well_known_names
+from kohort.rules.scheduling.affinity_terms import SpreadRule
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.filters.spread import included
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
 
 HOSTNAME: Final = well_known_names.HOSTNAME
 ZONE: Final = well_known_names.ZONE

@@ -4,7 +4,6 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.scheduler.affinity_terms import NodeRule
 from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.daemonset.plan import Fit
 from kohort.cluster.workloads.nodes.plan import NOT_READY, PREFIX, UNREACHABLE, UNSCHEDULABLE
@@ -12,6 +11,7 @@ from kohort.objects import well_known_names
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import PodSpec
+from kohort.rules.scheduling.affinity_terms import NodeRule
 
 HASH_LABEL: Final = well_known_names.CONTROLLER_REVISION_HASH
 GENERATION_LABEL: Final = "pod-template-generation"

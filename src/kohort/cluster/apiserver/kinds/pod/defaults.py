@@ -14,6 +14,7 @@ from typing import Final
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
 from kohort.rules.image_pull_policy import default_pull_policy
+from kohort.rules.stored_requests import requests_from_limits
 
 GRACE_SECONDS: Final = 30
 FILE_MODE: Final = 0o644
@@ -27,7 +28,7 @@ def default_pod(pod: JsonObject) -> None:
     default_spec(spec)
     host_network = spec.get("hostNetwork")
     for container in _containers(spec):
-        _requests_from_limits(container)
+        requests_from_limits(container["resources"])
         if host_network:
             for port in container.get("ports") or ():
                 if not port.get("hostPort"):
@@ -228,20 +229,6 @@ def _default_files(files: Iterable[JsonObject] | None) -> None:
         reference = file.get("fieldRef")
         if reference is not None and not reference.get("apiVersion"):
             reference["apiVersion"] = "v1"
-
-
-def _requests_from_limits(container: JsonObject) -> None:
-    resources = container["resources"]
-    limits = resources.get("limits")
-    if not limits:
-        return
-    requests = resources.get("requests")
-    if requests is None:
-        resources["requests"] = dict(limits)
-        return
-    for name, amount in limits.items():
-        if name not in requests:
-            requests[name] = amount
 
 
 def round_up_block(resources: JsonObject) -> None:

@@ -9,10 +9,11 @@ from typing import Literal
 import msgspec
 
 from kohort.objects.json_types import JsonObject
-from kohort.objects.pods import PodSpec, ResourceRequirements
+from kohort.objects.pods import PodSpec
 from kohort.objects.quantity import Quantity
 from kohort.resources import aggregate as aggregate_containers
-from kohort.resources import limits_of, qos_class, reported, requests_of, view_of, with_pod_level_defaults, written_of
+from kohort.resources import limits_of, qos_class, reported, requests_of, view_of, written_of
+from kohort.rules.stored_requests import fill_in_pod_level
 
 Side = Literal["requests", "limits"]
 
@@ -49,7 +50,4 @@ def default_levels(spec: JsonObject, *, legacy: bool = False, limits: bool = Tru
     """Without `limits`, those that are not given stay so."""
     if not is_set(spec):
         return
-    filled_in = with_pod_level_defaults(view(spec), legacy=legacy, limits=limits).resources or ResourceRequirements()
-    for side, amounts in (("requests", filled_in.requests), ("limits", filled_in.limits)):
-        if amounts:
-            spec["resources"][side] = dict(amounts)
+    fill_in_pod_level(spec, legacy=legacy, limits=limits)

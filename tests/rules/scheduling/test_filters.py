@@ -14,12 +14,12 @@ from tests.cluster.scheduler.scenery import (
     spread,
 )
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filters import fits
-from kohort.cluster.scheduler.messages import reason_text
-from kohort.cluster.scheduler.pod_and_node_info import PodInfo
 from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.filters import fits
+from kohort.rules.scheduling.pod_and_node_info import PodInfo
+from kohort.rules.scheduling.rejection_text import reason_text
 
 CORDONED = "node(s) were unschedulable"
 TAINTED = "node(s) had untolerated taint(s)"

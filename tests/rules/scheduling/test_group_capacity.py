@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from kohort.objects.core import Node, Pod
 from kohort.objects.json_types import Json, JsonObject
 from kohort.objects.pods import PodStatus
-from kohort.rules.group_capacity import group_capacity
+from kohort.rules.scheduling.group_capacity import GroupCapacity
+from kohort.rules.scheduling.group_capacity import group_capacity as capacity_of
+from kohort.rules.scheduling.planned_group import PlannedGroup, Unit
 
 GPU = "nvidia.com/gpu"
 
@@ -25,6 +27,25 @@ def node(name: str, gpus: int, *, ready: bool = True, labels: JsonObject | None 
 def pod(gpus: int, on: str = "", **spec: Json) -> Pod:
     container = {"name": "main", "resources": {"requests": {GPU: str(gpus)}, "limits": {GPU: str(gpus)}}}
     return msgspec.convert({"spec": {"containers": [container], "nodeName": on, **spec}}, Pod)
+
+
+def copied(original: Pod, uid: str) -> Pod:
+    return msgspec.structs.replace(original, metadata=msgspec.structs.replace(original.metadata, uid=uid))
+
+
+def group_capacity(nodes: list[Node], running: list[Pod], group: list[Pod], wanted: int) -> GroupCapacity:
+    """Of groups that have no domain to themselves."""
+    there = [copied(one, f"running-{number}") for number, one in enumerate(running)]
+
+    def planned(index: int) -> PlannedGroup:
+        pods = [copied(one, f"new-{index}-{number}") for number, one in enumerate(group)]
+        return PlannedGroup("", [Unit("", [one]) for one in pods])
+
+    return capacity_of(nodes, there, planned, wanted)
+
+
+def lacking(found: GroupCapacity) -> tuple[str, ...]:
+    return found.obstacle.lacking if found.obstacle is not None else ()
 
 
 TAINT = {"key": "gpu", "effect": "NoSchedule"}
@@ -67,8 +88,8 @@ def test_what_a_pod_does_not_ask_for_is_not_lacking() -> None:
 
 
 def test_what_is_lacking_is_named() -> None:
-    assert group_capacity([node("a", 4)], [], [pod(8)], 1).lacking == (GPU,)
-    assert group_capacity([node("a", 4, taints=[TAINT])], [], [pod(8)], 1).lacking == ()
+    assert lacking(group_capacity([node("a", 4)], [], [pod(8)], 1)) == (GPU,)
+    assert lacking(group_capacity([node("a", 4, taints=[TAINT])], [], [pod(8)], 1)) == ()
 
 
 sizes = st.integers(0, 8)
@@ -103,7 +124,7 @@ def test_no_more_groups_fit_than_there_is_room_for(
     free = sum(int(one.status.allocatable[GPU]) for one in nodes if one.ready)
     free -= sum(asked(one) for one in running if one.spec.node_name in ready)
     assert found.fitting * sum(map(asked, group)) <= free
-    assert not found.lacking or not found.enough
+    assert (found.obstacle is None) == found.enough
 
 
 def asked(one: Pod) -> int:
@@ -132,7 +153,7 @@ def test_pods_that_have_ended_or_wait_take_no_room(
 def test_a_node_takes_as_many_pods_as_it_has_places_for() -> None:
     """Ten, whatever they request."""
     assert group_capacity([node("a", 8)], [], [pod(0)], 20).fitting == 10
-    assert group_capacity([node("a", 8)], [], [pod(0)], 20).lacking == ("pods",)
+    assert lacking(group_capacity([node("a", 8)], [], [pod(0)], 20)) == ("pods",)
     assert group_capacity([node("a", 8)], [pod(0, "a")] * 9, [pod(0), pod(0)], 1).fitting == 0
 
 
@@ -160,3 +181,23 @@ def test_a_pod_that_ends_never_makes_fewer_groups_of_one_fit(
     for index in range(len(running)):
         left = [*running[:index], *running[index + 1 :]]
         assert group_capacity(nodes, left, [single], wanted).fitting >= before
+
+
+def test_a_group_with_a_domain_to_itself_needs_one_with_room_for_all_of_its_pods() -> None:
+    """Eight GPUs are free, but no rack has four of them."""
+    racks = {"a": 3, "b": 3, "c": 2}
+    nodes = [node(name, gpus, labels={"rack": name}) for name, gpus in racks.items()]
+
+    def planned(topology: str) -> GroupCapacity:
+        pods = [copied(pod(2), f"new-{number}") for number in range(2)]
+        return capacity_of(nodes, [], lambda _: PlannedGroup(topology, [Unit("", [one]) for one in pods]), 1)
+
+    assert planned("").enough
+    found = planned("rack")
+    assert found.fitting == 0 and found.obstacle is not None
+    assert found.obstacle.reason.startswith("node label rack has 3 values, and every group needs one to itself")
+
+
+def test_a_label_that_no_node_has_is_named() -> None:
+    found = capacity_of([node("a", 8)], [], lambda _: PlannedGroup("rack", [Unit("", [pod(1)])]), 1)
+    assert found.obstacle is not None and found.obstacle.reason == "no node has the label rack"

@@ -1,6 +1,11 @@
 """A pod and a node as decisions need them, computed once when they change."""
 
-from kohort.cluster.scheduler.affinity_terms import (
+from kohort.kube.resources import Key
+from kohort.objects.core import Node
+from kohort.objects.placement import PodAffinity, Taint
+from kohort.objects.pods import Container, Pod
+from kohort.objects.quantity import Quantity
+from kohort.rules.scheduling.affinity_terms import (
     NodeRule,
     NodeTerm,
     SpreadRule,
@@ -9,12 +14,7 @@ from kohort.cluster.scheduler.affinity_terms import (
     node_term,
     spread_rule,
 )
-from kohort.cluster.scheduler.resource_request import ResourceUse, at_rest, requested_by, reserved_by
-from kohort.kube.resources import Key
-from kohort.objects.core import Node
-from kohort.objects.placement import PodAffinity, Taint
-from kohort.objects.pods import Container, Pod
-from kohort.objects.quantity import Quantity
+from kohort.rules.scheduling.resource_request import ResourceUse, at_rest, requested_by, reserved_by
 
 Port = tuple[str, str, int]
 """Protocol, address, number of a port of the node."""

@@ -3,9 +3,9 @@ without its devices it would only seem to run."""
 
 from typing import Final
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import PodInfo
-from kohort.cluster.scheduler.rejection import FilterName, PodProblem, PodProblemKind, PodRejection
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.pod_and_node_info import PodInfo
+from kohort.rules.scheduling.rejection import FilterName, PodProblem, PodProblemKind, PodRejection
 
 NOT_ALLOCATED: Final = PodRejection(FilterName.DYNAMIC_RESOURCES, PodProblem(PodProblemKind.DEVICES_NOT_ALLOCATED))
 

@@ -9,11 +9,11 @@ applies in both directions: the anti-affinity of pods that already run there cou
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.cluster.scheduler.affinity_terms import Term, affinity_matcher
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
-from kohort.cluster.scheduler.rejection import FilterName, NodeCheck, NodeRejection, resolvable, unresolvable
 from kohort.rules.scheduler_message import NodeReason
+from kohort.rules.scheduling.affinity_terms import Term, affinity_matcher
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
+from kohort.rules.scheduling.rejection import FilterName, NodeCheck, NodeRejection, resolvable, unresolvable
 
 AFFINITY_UNMET: Final = unresolvable(FilterName.INTER_POD_AFFINITY, NodeReason.POD_AFFINITY)
 ANTI_AFFINITY: Final = resolvable(FilterName.INTER_POD_AFFINITY, NodeReason.POD_ANTI_AFFINITY)

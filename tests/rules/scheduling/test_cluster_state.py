@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.cluster.scheduler.scenery import ZONE, affinity, anti_affinity, cluster, near, node, pod
 
-from kohort.cluster.scheduler.affinity_terms import Matcher, affinity_matcher, spread_matcher
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
 from kohort.objects.json_types import JsonObject
 from kohort.objects.selectors import LabelSelector
+from kohort.rules.scheduling.affinity_terms import Matcher, affinity_matcher, spread_matcher
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
 
 APPS = ["x", "y"]
 NODES = ["n0", "n1", "n2"]

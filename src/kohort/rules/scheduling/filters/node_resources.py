@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
-from kohort.cluster.scheduler.rejection import FilterName, NodeCheck, NodeRejection
 from kohort.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from kohort.rules.scheduler_message import InsufficientResource, NodeReason, Reason
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
+from kohort.rules.scheduling.rejection import FilterName, NodeCheck, NodeRejection
 
 NO_CPU: Final = InsufficientResource(CPU)
 NO_MEMORY: Final = InsufficientResource(MEMORY)

@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
-from kohort.cluster.scheduler.rejection import (
+from kohort.rules.scheduler_message import NodeReason
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
+from kohort.rules.scheduling.rejection import (
     FilterName,
     NodeCheck,
     NodeRejection,
@@ -12,8 +13,7 @@ from kohort.cluster.scheduler.rejection import (
     resolvable,
     unresolvable,
 )
-from kohort.cluster.scheduler.volume_binding import ClaimsOfPod
-from kohort.rules.scheduler_message import NodeReason
+from kohort.rules.scheduling.volume_binding import ClaimsOfPod
 
 EXCLUSIVE: Final = resolvable(FilterName.VOLUME_RESTRICTIONS, NodeReason.CLAIM_IN_USE)
 ZONE: Final = unresolvable(FilterName.VOLUME_ZONE, NodeReason.VOLUME_ZONE)

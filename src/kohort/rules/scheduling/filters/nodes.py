@@ -2,9 +2,11 @@
 
 from typing import Final
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo, Port
-from kohort.cluster.scheduler.rejection import (
+from kohort.objects.placement import Taint, Toleration
+from kohort.rules.scheduler_message import NodeReason
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo, Port
+from kohort.rules.scheduling.rejection import (
     FilterName,
     NodeCheck,
     NodeRejection,
@@ -14,8 +16,6 @@ from kohort.cluster.scheduler.rejection import (
     resolvable,
     unresolvable,
 )
-from kohort.objects.placement import Taint, Toleration
-from kohort.rules.scheduler_message import NodeReason
 
 UNSCHEDULABLE: Final = unresolvable(FilterName.NODE_UNSCHEDULABLE, NodeReason.UNSCHEDULABLE)
 UNTOLERATED: Final = unresolvable(FilterName.TAINT_TOLERATION, NodeReason.UNTOLERATED_TAINT)

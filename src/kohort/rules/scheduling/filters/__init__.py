@@ -8,20 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filters.devices import resource_claims
-from kohort.cluster.scheduler.filters.interpod import inter_pod_affinity
-from kohort.cluster.scheduler.filters.node_resources import resources_fit
-from kohort.cluster.scheduler.filters.nodes import (
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.filters.devices import resource_claims
+from kohort.rules.scheduling.filters.interpod import inter_pod_affinity
+from kohort.rules.scheduling.filters.node_resources import resources_fit
+from kohort.rules.scheduling.filters.nodes import (
     free_ports,
     node_affinity,
     node_schedulable,
     tolerated_taints,
 )
-from kohort.cluster.scheduler.filters.spread import topology_spread
-from kohort.cluster.scheduler.filters.volumes import volume_binding, volume_restrictions, volume_zone
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
-from kohort.cluster.scheduler.rejection import FilterName, NodeCheck, NodeRejection, PodRejection
+from kohort.rules.scheduling.filters.spread import topology_spread
+from kohort.rules.scheduling.filters.volumes import volume_binding, volume_restrictions, volume_zone
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
+from kohort.rules.scheduling.rejection import FilterName, NodeCheck, NodeRejection, PodRejection
 
 Filter = Callable[[PodInfo, ClusterState], NodeCheck | PodRejection | None]
 

@@ -1,12 +1,12 @@
-"""Why a filter rejects a node for a pod, or the pod itself. The words are made in `messages`."""
+"""Why a filter rejects a node for a pod, or the pod itself. The words are made in `rejection_text`."""
 
 from collections.abc import Callable
 from enum import Enum, StrEnum
 
 import msgspec
 
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo
 from kohort.rules.scheduler_message import Reason
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo
 
 
 class FilterName(StrEnum):

@@ -7,12 +7,12 @@ constraint's policies let count. With fewer domains than `minDomains` the smalle
 
 from typing import Final
 
-from kohort.cluster.scheduler.affinity_terms import SpreadRule
-from kohort.cluster.scheduler.cluster_state import ClusterState
-from kohort.cluster.scheduler.filters.nodes import tolerates
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
-from kohort.cluster.scheduler.rejection import FilterName, NodeCheck, NodeRejection, resolvable, unresolvable
 from kohort.rules.scheduler_message import NodeReason
+from kohort.rules.scheduling.affinity_terms import SpreadRule
+from kohort.rules.scheduling.cluster_state import ClusterState
+from kohort.rules.scheduling.filters.nodes import tolerates
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
+from kohort.rules.scheduling.rejection import FilterName, NodeCheck, NodeRejection, resolvable, unresolvable
 
 TOO_SKEWED: Final = resolvable(FilterName.POD_TOPOLOGY_SPREAD, NodeReason.TOPOLOGY_SPREAD)
 NO_DOMAIN: Final = unresolvable(FilterName.POD_TOPOLOGY_SPREAD, NodeReason.TOPOLOGY_LABEL_MISSING)

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from kohort.cluster.scheduler.affinity_terms import Labels, Matcher, Term
-from kohort.cluster.scheduler.pod_and_node_info import NodeInfo, PodInfo
-from kohort.cluster.scheduler.volume_binding import Storage
 from kohort.objects.core import Node
 from kohort.objects.policy import PodDisruptionBudget
+from kohort.rules.scheduling.affinity_terms import Labels, Matcher, Term
+from kohort.rules.scheduling.pod_and_node_info import NodeInfo, PodInfo
+from kohort.rules.scheduling.volume_binding import Storage
 
 Counts = dict[str, int]
 """Per node name."""

@@ -2,51 +2,35 @@
 and the webhook write into them. They are made by the same functions, so that a rule about where pods go cannot be known
 to one side only."""
 
-from collections.abc import Sequence
-
 import msgspec
 
 from kohort.groups import tpu_environment
 from kohort.groups.child_objects import leader_stateful_set, worker_stateful_set
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.groups.pod_mutation import mutated
+from kohort.groups.pod_mutation import PodRefused, mutated
 from kohort.groups.rolling_update import RollPlan, RollReason
 from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rules import group_labels
 from kohort.rules.group_identity import leader_name
+from kohort.rules.scheduling.planned_group import PlannedGroup, Unit
+from kohort.rules.stored_requests import with_stored_requests
 
 _ANY = RollPlan(0, 0, RollReason.NEW_SET)
 
 
-class Unit(msgspec.Struct, frozen=True):
-    """A subgroup, or a pod that is in none."""
-
-    topology: str
-    """The node label whose value all its pods must share and no other subgroup may have; empty if there is none."""
-    pods: Sequence[Pod]
-
-
-class PlannedGroup(msgspec.Struct, frozen=True):
-    """A group that does not exist yet."""
-
-    topology: str
-    """As of a unit, for the group as a whole."""
-    units: Sequence[Unit]
-    """The leader's comes first."""
-
-    @property
-    def pods(self) -> list[Pod]:
-        return [pod for unit in self.units for pod in unit.pods]
-
-    @property
-    def topologies(self) -> list[str]:
-        return list(dict.fromkeys(filter(None, (self.topology, *(unit.topology for unit in self.units)))))
+def plan_group(metadata: ObjectMeta, spec: JsonObject, index: int) -> PlannedGroup | None:
+    """A group of the set with this metadata and spec; None if no pod of the set can be made."""
+    try:
+        return planned_group(LeaderWorkerSet(metadata, spec), index)
+    except PodRefused:
+        return None
 
 
 def planned_group(group_set: LeaderWorkerSet, index: int) -> PlannedGroup:
-    pods = [msgspec.convert(one, Pod) for one in _documents(group_set, index)]
+    """Raises PodRefused if no pod of the set can be made at all."""
+    pods = [_as_stored(one) for one in _documents(group_set, index)]
     units: dict[str, list[Pod]] = {}
     for pod in pods:
         units.setdefault(pod.metadata.labels.get(group_labels.SUBGROUP_KEY) or pod.metadata.name, []).append(pod)
@@ -54,6 +38,10 @@ def planned_group(group_set: LeaderWorkerSet, index: int) -> PlannedGroup:
         pods[0].metadata.annotations.get(group_labels.EXCLUSIVE, ""),
         [Unit(_topology_of_subgroup(unit[0]), unit) for unit in units.values()],
     )
+
+
+def _as_stored(document: JsonObject) -> Pod:
+    return msgspec.convert({**document, "spec": with_stored_requests(document["spec"])}, Pod)
 
 
 def _topology_of_subgroup(pod: Pod) -> str:

@@ -10,14 +10,14 @@ from typing import Final
 
 import msgspec
 
-from kohort.cluster.scheduler.affinity_terms import NodeRule
-from kohort.cluster.scheduler.rejection import PodProblem, PodProblemKind
 from kohort.objects import well_known_names
 from kohort.objects.meta import compiled
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.objects.storage import StorageClass
 from kohort.objects.volumes import PersistentVolume, PersistentVolumeClaim
 from kohort.rules.scheduler_message import NodeReason
+from kohort.rules.scheduling.affinity_terms import NodeRule
+from kohort.rules.scheduling.rejection import PodProblem, PodProblemKind
 
 ClaimKey = tuple[str, str]
 
