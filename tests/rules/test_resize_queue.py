@@ -1,15 +1,17 @@
 """The order in which waiting resizes are decided: no pod waits while it fits, and no shrink waits at all."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.node.resizing import sized
 
+from kohort.objects.meta import Condition
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import SPEC, requests, summed
 from kohort.rules.allocated_resources import Allocated, Desired
 from kohort.rules.resize_decision import Accepted, Deferred, Infeasible, NodeFacts, decide_resize, increases
-from kohort.rules.resize_queue import WaitingResize, decide_in_order, in_order
+from kohort.rules.resize_queue import Trigger, WaitingResize, decide_in_order, in_order, is_due, next_retry
 
 CPU = Quantity.parse("10")
 MEMORY = Quantity.parse("10Gi")
@@ -131,3 +133,29 @@ def test_nothing_that_waits_needs_no_decision() -> None:
 def test_pods_that_do_not_wait_keep_their_room() -> None:
     assert accepted([entry("a", "1", "6")], [sized("u9", c1="4")]) == ["a"]
     assert accepted([entry("a", "1", "6")], [sized("u9", c1="5")]) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "new", "trigger", "due"),
+    [
+        ("", True, "pod_updated", True),
+        ("", False, "pod_updated", False),
+        ("", False, "node_changed", False),
+        ("Deferred", False, "periodic_retry", True),
+        ("Deferred", False, "pod_terminated", True),
+        ("Infeasible", False, "periodic_retry", False),
+        ("Infeasible", False, "pod_resized", False),
+        ("Infeasible", False, "node_changed", True),
+        ("Infeasible", True, "pod_updated", True),
+    ],
+)
+def test_what_is_infeasible_waits_for_another_node_and_what_is_deferred_for_any_trigger(
+    reason: str, new: bool, trigger: Trigger, due: bool
+) -> None:
+    pending = Condition("PodResizePending", "True", reason) if reason else None
+    assert is_due(pending, trigger, new=new) == due
+
+
+def test_the_timer_follows_the_last_pass() -> None:
+    assert next_retry(1000.0, None) == 1030.0
+    assert next_retry(1000.0, 1010.0) == 1190.0

@@ -54,7 +54,6 @@ from kohort.objects.meta import ObjectMeta
 from kohort.objects.node_pods import NodePod
 from kohort.resources import BURSTABLE, CPU, SPEC, requests, stored_qos_class
 from kohort.rules.node_feature_gates import ALL_ON, NodeGates
-from kohort.rules.resize_queue import PERIODIC_SECONDS
 
 WORKERS = 16
 MARKERS = ("records", single_agent_lock.LOCK, "runtime")
@@ -172,7 +171,7 @@ class Agent:
         manager.background("node-heartbeat", self.heartbeat.run)
         manager.background("node-pressure", self.evictions.run)
         manager.background("node-usage", self.usage.run)
-        manager.background("node-retries", self._retry_resizes)
+        manager.background("node-retries", self.resizes.retry)
         manager.background("node-orphans", self._remove_orphans)
         manager.clean_up(self._close)
         if self.allocations.recovered_from_previous:
@@ -263,11 +262,6 @@ class Agent:
         if not self.state.runtime_problem:
             for worker in self._workers.values():
                 worker.record.wake()
-
-    async def _retry_resizes(self) -> None:
-        while True:
-            await asyncio.sleep(PERIODIC_SECONDS)
-            self.resizes.decide("periodic_retry")
 
     # Names
 

@@ -1,4 +1,7 @@
-"""In which order are the waiting resizes of a node decided?
+"""When are the waiting resizes of a node decided, and in which order?
+
+A *pass* decides all resizes that are due (`is_due`). Every trigger makes a pass, and so does the timer (`next_retry`).
+Node agents and simulated nodes follow the same rules.
 
 Each is decided against what the ones before it have taken: one that stays deferred does not hold up a smaller one
 behind it.
@@ -13,19 +16,48 @@ The time that counts is the one in the pod's condition, so it survives a restart
 """
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
+from kohort.objects.meta import Condition
 from kohort.objects.pods import Pod
 from kohort.resources import GUARANTEED, stored_qos_class
 from kohort.rules.allocated_resources import Allocated
 from kohort.rules.resize_decision import Accepted, Deferred, NodeFacts, ResizeDecision, decide_resize, increases
 
-PERIODIC_SECONDS = 180.0
+FIRST_RETRY_SECONDS: Final = 30.0
+RETRY_SECONDS: Final = 180.0
 Trigger = Literal[
     "pod_updated", "pods_added", "pods_removed", "pod_resized", "pod_terminated", "node_changed", "periodic_retry"
 ]
+
+
+def is_due(pending: Condition | None, trigger: Trigger, *, new: bool) -> bool:
+    """Whether a pass decides a resize. `pending` is the pod's condition, `new` means that what the pod asks for was not
+    decided yet.
+
+    | resize                     | decided                                          |
+    |----------------------------|--------------------------------------------------|
+    | new                        | always                                           |
+    | deferred                   | always                                           |
+    | infeasible                 | if the node has changed                          |
+    | none of these              | never: it was accepted, or nothing was asked for |
+    """
+    if new or pending is None:
+        return new
+    return pending.reason != "Infeasible" or trigger == "node_changed"
+
+
+def next_retry(started: float, last_pass: float | None) -> float:
+    """When a node makes a pass that nothing triggers: for room that was freed without a trigger.
+
+    | passes since the node started | next                                           |
+    |-------------------------------|------------------------------------------------|
+    | none                          | 30 s after the start                           |
+    | some                          | 3 min after the last one, whatever its trigger |
+    """
+    return started + FIRST_RETRY_SECONDS if last_pass is None else last_pass + RETRY_SECONDS
 
 
 class WaitingResize(msgspec.Struct, frozen=True):

@@ -5,8 +5,10 @@ import asyncio
 import pytest
 from tests.cluster.simulation.stage import PREFIX, cluster, condition, main_container, pod, started, status
 
+from kohort.cluster.simulation.registration import register
 from kohort.kube.client import PatchType
-from kohort.kube.resources import EVENTS, PODS, PRIORITY_CLASSES
+from kohort.kube.manager import Manager
+from kohort.kube.resources import EVENTS, NODES, PODS, PRIORITY_CLASSES
 from kohort.objects.json_types import JsonObject
 from kohort.testing import Cluster
 
@@ -186,3 +188,52 @@ async def test_the_story_of_a_resize_is_told_by_events() -> None:
         await resized(c, "3")
         await c.until(lambda: actual_cpu(c) == "3")
         await c.until(lambda: {event["reason"] for event in c.objects(EVENTS)} >= {"ResizeStarted", "ResizeCompleted"})
+
+
+async def set_allocatable(c: Cluster, cpu: str) -> None:
+    await c.client.patch(NODES, "sim-0", "", {"status": {"allocatable": {"cpu": cpu}}}, subresource="status")
+
+
+@pytest.mark.parametrize(("shrunk", "reason"), [("4", "Deferred"), ("3", "Infeasible")])
+async def test_room_that_a_node_gets_is_given_at_once(shrunk: str, reason: str) -> None:
+    async with cluster(capacity={"cpu": "4"}) as c:
+        await started(c, pod("neighbour"))
+        await started(c, pod())
+        await resized(c, "3500m")
+        await c.until(lambda: pending(c).get("reason") == "Deferred")
+        await set_allocatable(c, shrunk)
+        await c.until(lambda: pending(c).get("reason") == reason)
+        await asyncio.sleep(1.5)
+        grown = asyncio.get_running_loop().time()
+        await set_allocatable(c, "8")
+        await c.until(lambda: actual_cpu(c) == "3500m")
+        assert asyncio.get_running_loop().time() - grown < 1.0
+
+
+@pytest.mark.parametrize(("order", "passes"), [("accept", 3), ("infeasible", 0)])
+async def test_what_waits_is_decided_every_three_minutes_and_what_is_infeasible_is_not(order: str, passes: int) -> None:
+    managers: list[Manager] = []
+
+    def plug(manager: Manager) -> None:
+        managers.append(manager)
+        register(manager, nodes=1, capacity={"cpu": "4"})
+
+    async with Cluster(extra={"simulation": plug}) as c:
+        await started(c, pod("neighbour"))
+        await started(c, pod(resize=order))
+        await resized(c, "3500m")
+        await c.until(lambda: bool(pending(c)))
+        await asyncio.sleep(10.0)
+        before = reconciles(managers[0])
+        await asyncio.sleep(540.0)
+        assert reconciles(managers[0]) - before == passes
+
+
+def reconciles(manager: Manager) -> float:
+    name = "controller_runtime_reconcile_total"
+    return sum(
+        sample.value
+        for family in manager.metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == name and sample.labels["controller"] == "simulated-pods"
+    )

@@ -8,6 +8,7 @@ from tests.node.agent.node_bench import Bench, container, node
 
 from kohort.kube.resources import PODS, PRIORITY_CLASSES
 from kohort.objects.json_types import JsonObject
+from kohort.objects.quantity import Quantity
 
 
 async def run(
@@ -117,3 +118,20 @@ async def test_b7_one_deletion_sets_a_chain_free(tmp_path: Path) -> None:
         await bench.cluster.client.delete(PODS, "p1", "default")
         await bench.until(lambda: has(bench, "p2", cpu="500m") and has(bench, "p3", memory="500Mi"))
         await bench.until(lambda: has(bench, "p4", cpu="350m"))
+
+
+async def test_room_that_no_trigger_reports_is_given_away_three_minutes_after_the_last_pass(tmp_path: Path) -> None:
+    async with node(tmp_path, cpu="1") as bench:
+        await run(bench, "a", {"cpu": "500m"})
+        await run(bench, "b", {"cpu": "100m"})
+        await ask(bench, "b", {"cpu": "800m"})
+        await bench.until(lambda: waits(bench, "b"))
+        now = asyncio.get_running_loop().time
+        await asyncio.sleep(100)
+        bench.agent.resizes.decide("pods_removed")
+        last_pass = now()
+        await asyncio.sleep(0.5)  # the pod is synced once more, for the time in its condition
+        bench.agent.state.machine.allocatable["cpu"] = Quantity.parse("2")
+        await bench.until(lambda: has(bench, "b", cpu="800m"))
+        assert 180 <= now() - last_pass < 181
+        assert accepted_late(bench, "periodic_retry") == 1

@@ -217,8 +217,10 @@ def _dated(node: Node, conditions: list[JsonObject]) -> list[JsonObject]:
 
 
 def matters_to_pods(old: Node | None, new: Node | None) -> bool:
-    """As `matters`; also a node that counts as ready again."""
-    return matters(old, new) or (old is not None and new is not None and new.ready and not old.ready)
+    """As `matters`; also a node that counts as ready again, or that has more or less for pods than before."""
+    if old is None or new is None or matters(old, new):
+        return True
+    return (new.ready and not old.ready) or new.status.allocatable != old.status.allocatable
 
 
 def matters(old: Node | None, new: Node | None) -> bool:

@@ -24,18 +24,16 @@ from kohort.kube.resources import PODS, Key
 from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
+from kohort.objects.volumes import ResourceList
 from kohort.resources import SPEC, Amounts, requests
 from kohort.resources.amounts import amounts_of
 from kohort.rules.pod_admission import AdmittedPods, Rejection, room_rejection
 from kohort.rules.pod_status import FINISHED_PHASES, reported_conditions, says_ready, status_patch
 from kohort.rules.resize_conditions import Note
 from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision, Reverted
-from kohort.rules.resize_queue import WaitingResize, decide_in_order
+from kohort.rules.resize_queue import RETRY_SECONDS, Trigger, WaitingResize, decide_in_order, is_due
 
 BY_NODE = "simulated-node"
-
-RETRY_SECONDS = 5.0
-"""A deferred resize is decided again at least this often."""
 
 
 class SimulatedPod(msgspec.Struct):
@@ -77,6 +75,8 @@ class SimulatedPods:
         """By node."""
         self._waiting: dict[str, set[Key]] = {}
         """Pods that ask for something else than they were given, by node."""
+        self._allocatable: dict[str, ResourceList] = {}
+        """What nodes had when resizes were decided there last."""
         self.enqueue: Callable[[Key], None] = lambda _: None
         """Has a pod looked at again; set by the controller that runs this."""
 
@@ -174,17 +174,20 @@ class SimulatedPods:
             self._settled(key, simulated)
             if simulated.resize.state.pending is not None:
                 simulated.resize.state = simulated.resize.state.without_pending()
-        self._decide_resizes(node)
+        self._decide_resizes(node, key)
         outcome = simulated.resize.carry_out(pod, behavior, at) if simulated.changeable else Outcome()
         for name in outcome.restarts:
             simulated.lifecycle.restart(name, at)
         self._record(pod, outcome.notes)
-        waits = key in self._waiting.get(simulated.node, ())
-        return RETRY_SECONDS if outcome.wait is None and waits else outcome.wait
+        if outcome.wait is None and simulated.resize.deferred:
+            return RETRY_SECONDS  # after this pass
+        return outcome.wait
 
-    def _decide_resizes(self, node: Node) -> None:
-        """Decide all resizes that wait on a node, in their order. Nothing else happens in between."""
+    def _decide_resizes(self, node: Node, reconciled: Key | None = None) -> None:
+        """Decide all resizes that are due on a node, in their order. Nothing else happens in between. What `reconciled`
+        asks for may be new: its spec or an annotation may have changed."""
         waiting = self._waiting.get(node.metadata.name)
+        trigger = self._trigger(node)
         if not waiting:
             return
         at = SimulatedTime(asyncio.get_running_loop().time(), clock.timestamp())
@@ -198,7 +201,9 @@ class SimulatedPods:
                 continue
             if pod.finished or simulated.lifecycle.stopped or simulated.lifecycle.phase in FINISHED_PHASES:
                 continue
-            decided = key in waiting and not pod.metadata.deleting
+            new = key == reconciled or simulated.resize.is_new(pod)
+            due = key in waiting and is_due(simulated.resize.state.pending, trigger, new=new)
+            decided = due and not pod.metadata.deleting
             refusal = annotated_decision(self._behavior(pod, node)) if decided else None
             if refusal is not None:
                 self._apply_decision(key, simulated, pod, node, refusal, at)
@@ -211,6 +216,11 @@ class SimulatedPods:
         for entry, decision in decide_in_order(open, settled, facts):
             key = key_of(entry.pod)
             self._apply_decision(key, self._pods_by_key[key], entry.pod, node, decision, at)
+
+    def _trigger(self, node: Node) -> Trigger:
+        before = self._allocatable.get(node.metadata.name)
+        self._allocatable[node.metadata.name] = node.status.allocatable
+        return "pod_updated" if before == node.status.allocatable else "node_changed"
 
     def _apply_decision(
         self, key: Key, simulated: SimulatedPod, pod: Pod, node: Node, decision: ResizeDecision, at: SimulatedTime

@@ -71,6 +71,14 @@ class Resize(msgspec.Struct):
         self.settled_generation = pod.metadata.generation
         return False
 
+    @property
+    def deferred(self) -> bool:
+        return self.state.pending is not None and self.state.pending.reason == "Deferred"
+
+    def is_new(self, pod: Pod) -> bool:
+        """Whether what the pod asks for was not decided yet, if it asks for something else than it has."""
+        return self.state.pending is None or self.state.pending.observed_generation != pod.metadata.generation
+
     def take(self, decision: ResizeDecision, pod: Pod, behavior: SimulatedBehavior, at: SimulatedTime) -> list[Note]:
         """Remember a decision."""
         match decision:

@@ -4,6 +4,8 @@ All waiting resizes of the node are decided together, in the order of `kohort.ru
 between, so no two decisions can count the same room twice.
 """
 
+import asyncio
+
 from kohort.kube import clock
 from kohort.kube.log import Log
 from kohort.node.metrics import NodeMetrics
@@ -16,7 +18,7 @@ from kohort.rules import resize_conditions as conditions
 from kohort.rules.allocated_resources import Desired, agrees
 from kohort.rules.pod_admission import Rejection
 from kohort.rules.resize_decision import Accepted, Infeasible, ResizeDecision, Reverted
-from kohort.rules.resize_queue import Trigger
+from kohort.rules.resize_queue import Trigger, is_due, next_retry
 
 _log = Log(part="node")
 
@@ -29,6 +31,8 @@ class ResizeQueue:
         self._metrics = metrics
         self._decided: dict[str, int] = {}
         """The last generation that was decided, by UID."""
+        self._last_pass: float | None = None
+        """When resizes were decided last."""
 
     def admit(self, pod: NodePod) -> Rejection | None:
         """Allocate what a new pod requests, or say why the node rejects it."""
@@ -39,6 +43,7 @@ class ResizeQueue:
 
     def decide(self, trigger: Trigger) -> None:
         """Decide all resizes that wait. Pods whose resize changes are reconciled again."""
+        self._last_pass = asyncio.get_running_loop().time()
         waiting = {each.uid: each for each in self._pods.records() if self._waits(each, trigger)}
         for record in waiting.values():
             self._count_request(record)
@@ -52,6 +57,16 @@ class ResizeQueue:
             _log.error("failed to record a resize; it is decided again later", problem=str(problem))
         self._metrics.count_conditions((each.pod, each.resize) for each in self._pods.records())
 
+    async def retry(self) -> None:
+        """Decide again what waits when no trigger has come for some time. Runs as long as the agent."""
+        now = asyncio.get_running_loop().time
+        started = now()
+        while True:
+            due = next_retry(started, self._last_pass)
+            await asyncio.sleep(due - now())
+            if next_retry(started, self._last_pass) == due:  # no pass was made meanwhile
+                self.decide("periodic_retry")
+
     def forget(self, record: PodRecord) -> None:
         """The pod is gone."""
         self._decided.pop(record.uid, None)
@@ -60,12 +75,7 @@ class ResizeQueue:
     def _waits(self, record: PodRecord, trigger: Trigger) -> bool:
         if not record.resizable or self._allocations.allocated(record.uid) is None:
             return False
-        pending = record.resize.pending
-        if self._is_new(record):
-            return True
-        if pending is None:
-            return False
-        return pending.reason != "Infeasible" or trigger == "node_changed"
+        return is_due(record.resize.pending, trigger, new=self._is_new(record))
 
     def _is_new(self, record: PodRecord) -> bool:
         """The pod's present generation was not decided yet."""
