@@ -3,9 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.node.resizing import sized
 
 from kohort.resources import Amounts, amounts_of, summed
-from kohort.rules.pod_admission import AdmittedPods, is_rejection, room_rejection
+from kohort.rules.node_feature_gates import NodeGates
+from kohort.rules.pod_admission import AdmittedPods, is_rejection, pod_level_rejection, room_rejection
+from kohort.rules.resize_decision import NodeFacts
 
 ROOM = amounts_of({"cpu": "4", "memory": "8Gi", "pods": "2", "example.com/gpu": "1"})
 
@@ -34,6 +37,28 @@ def test_the_message_is_that_of_a_kubelet() -> None:
     found = room_rejection(amounts_of({"cpu": "1"}), 1, amounts_of({"cpu": "3500m"}), ROOM)
     assert found is not None
     assert found.message == "Node didn't have enough resource: cpu, requested: 1000, used: 3500, capacity: 4000"
+
+
+NO_GATE = NodeGates(pod_level_resources=False)
+CGROUPS = "Pod-level resources need a node with writable cgroup v2"
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "message"),
+    [
+        ("100m", NodeFacts({}), ""),
+        ("100m", NodeFacts({}, NO_GATE), "Pod-level resources are not enabled on this node"),
+        ("100m", NodeFacts({}, cgroup_v2=False), CGROUPS),
+        ("100m", NodeFacts({}, linux=False), CGROUPS),
+        (None, NodeFacts({}, NO_GATE, linux=False, cgroup_v2=False), ""),
+    ],
+)
+def test_a_pod_with_resources_of_its_own_needs_a_node_that_limits_pods(
+    pod: str | None, node: NodeFacts, message: str
+) -> None:
+    found = pod_level_rejection(sized(pod=pod, c1="50m"), node)
+    assert (found.message if found is not None else "") == message
+    assert found is None or found.reason == "PodLevelResourcesNotSupported"
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 4))))

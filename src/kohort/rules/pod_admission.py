@@ -1,13 +1,17 @@
-"""Whether a node has room for a pod that was bound to it, in the words of Kubernetes.
+"""Whether a node takes a pod that was bound to it: can it limit the pod, and has it room? In the words of Kubernetes.
 
 The scheduler checks the same before it binds a pod. A node checks again, because pods that name their node never meet
 the scheduler, and because two schedulers may have given the same room away.
 
-| the pods that the node has admitted, and this one | result                      |
-|---------------------------------------------------|-----------------------------|
-| are more than the node takes                      | Rejection `OutOfpods`       |
-| request more of a resource than the node has      | Rejection `OutOf<resource>` |
-| otherwise                                         | None: it is admitted        |
+| the pod has resources of its own (pod level), and       | result                                    |
+|---------------------------------------------------------|-------------------------------------------|
+| the node has the gate off, or is without cgroup v2      | Rejection `PodLevelResourcesNotSupported` |
+
+| the pods that the node has admitted, and this one       | result                                    |
+|---------------------------------------------------------|-------------------------------------------|
+| are more than the node takes                            | Rejection `OutOfpods`                     |
+| request more of a resource than the node has            | Rejection `OutOf<resource>`               |
+| otherwise                                               | None: it is admitted                      |
 
 A resource that the node does not report is not checked: devices are, by their plugins.
 """
@@ -18,9 +22,10 @@ from typing import Final
 
 import msgspec
 
+from kohort.objects.pods import Pod
 from kohort.objects.quantity import ZERO, Quantity
-from kohort.resources import Amounts
-from kohort.rules.resize_decision import message_for, shortage_in
+from kohort.resources import Amounts, pod_level_set
+from kohort.rules.resize_decision import NodeFacts, NotSupported, message_for, shortage_in
 
 
 class RejectionReason(StrEnum):
@@ -54,6 +59,16 @@ class Rejection(msgspec.Struct, frozen=True):
     reason: str
     """A `RejectionReason`, or OutOf and the name of the resource."""
     message: str
+
+
+def pod_level_rejection(pod: Pod, node: NodeFacts) -> Rejection | None:
+    if not pod_level_set(pod.spec):
+        return None
+    if not node.gates.pod_level_resources:
+        return Rejection(RejectionReason.POD_LEVEL_RESOURCES, "Pod-level resources are not enabled on this node")
+    if not node.limits_pods:
+        return Rejection(RejectionReason.POD_LEVEL_RESOURCES, message_for(NotSupported.CGROUP_V1))
+    return None
 
 
 def room_rejection(wanted: Amounts, pods: int, used: Amounts, allocatable: Amounts) -> Rejection | None:

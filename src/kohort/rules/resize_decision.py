@@ -168,6 +168,11 @@ class NodeFacts(msgspec.Struct, frozen=True):
     """The pod holds cpus of its own."""
     exclusive_memory: bool = False
 
+    @property
+    def limits_pods(self) -> bool:
+        """Whether the node can limit a pod as a whole, beside its containers."""
+        return self.linux and self.cgroup_v2
+
 
 def decide_resize(pod: Pod, allocated: Allocated, others: Iterable[Pod], node: NodeFacts) -> ResizeDecision:
     """`pod` as it is desired; `others` are the node's other pods *as allocated*."""
@@ -229,7 +234,7 @@ def _pod_level_obstacle(desired: Desired, allocated: Allocated, node: NodeFacts)
         return None
     if not node.gates.pod_level_resize:
         return Infeasible(NotSupported.POD_LEVEL_GATE_OFF)
-    if not node.cgroup_v2:
+    if not node.limits_pods:
         return Infeasible(NotSupported.CGROUP_V1)
     return None
 

@@ -11,9 +11,9 @@ from kohort.node.admission_checks import mismatch
 from kohort.node.checkpoint import Checkpoint, WriteObserver, unobserved
 from kohort.node.resource_views import Actuated
 from kohort.objects.pods import Pod
-from kohort.resources import SPEC, pod_level_set, requests, summed
+from kohort.resources import SPEC, requests, summed
 from kohort.rules.allocated_resources import Allocated, Desired
-from kohort.rules.pod_admission import Rejection, RejectionReason, room_rejection
+from kohort.rules.pod_admission import Rejection, pod_level_rejection, room_rejection
 from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision
 from kohort.rules.resize_queue import WaitingResize, decide_in_order
 
@@ -46,11 +46,8 @@ class Allocations:
         """Allocate what a new pod requests, or say why not. A pod that was admitted before keeps what it has."""
         known = self._allocated.get(pod.metadata.uid)
         seen = pod if known is None else known.completed(pod.spec).applied_to(pod)
-        if pod_level_set(seen.spec) and not node.gates.pod_level_resources:
-            return Rejection(RejectionReason.POD_LEVEL_RESOURCES, "Pod-level resources are not enabled on this node")
-        if pod_level_set(seen.spec) and not (node.linux and node.cgroup_v2):
-            text = "Pod-level resources need a node with writable cgroup v2"
-            return Rejection(RejectionReason.POD_LEVEL_RESOURCES, text)
+        if (rejection := pod_level_rejection(seen, node)) is not None:
+            return rejection
         running = [each for each in others if self._allocated.get(each.metadata.uid) is not None]
         if (rejection := mismatch(seen, running)) is not None:
             return rejection
