@@ -184,7 +184,7 @@ OTHER_NAMES = [
     (simulation_labels.SIMULATED, "simulation.kohort.dev/node"),
     (simulation_labels.USAGE, "simulation.kohort.dev/usage"),
     (simulation_labels.METRICS, "simulation.kohort.dev/metrics"),
-    (stream_protocols.SPDY_TUNNEL, "SPDY/3.1+portforward.k8s.io"),
+    (" ".join(stream_protocols.PORT_FORWARD), "SPDY/3.1+portforward.k8s.io v4.channel.k8s.io"),
     (
         " ".join(stream_protocols.CHANNELS),
         "v5.channel.k8s.io v4.channel.k8s.io v3.channel.k8s.io v2.channel.k8s.io channel.k8s.io "

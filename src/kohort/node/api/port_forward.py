@@ -23,9 +23,8 @@ from kohort.node.api.spdy_connection import (
     Upgraded,
     asks_for_spdy,
 )
-from kohort.rules.stream_protocols import SPDY_TUNNEL, UPGRADE_REQUIRED
+from kohort.rules.stream_protocols import FORWARD_CHANNELS, SPDY_TUNNEL, UPGRADE_REQUIRED
 
-CHANNELS: Final = "v4.channel.k8s.io"
 FORWARD: Final = "portforward.k8s.io"
 CHUNK: Final = 65536
 MOST_PORTS: Final = 128
@@ -55,7 +54,7 @@ async def serve_forwarding(request: web.Request, connect: Connect) -> web.Stream
     ports = [number for number in map(_port, asked) if number is not None]
     if not asked or len(ports) < len(asked) or len(ports) > MOST_PORTS:
         return web.Response(status=400, text=f"you must specify 1 to {MOST_PORTS} ports, each from 1 to 65535")
-    channels = web.WebSocketResponse(protocols=(CHANNELS,), max_msg_size=MAX_MESSAGE, compress=False)
+    channels = web.WebSocketResponse(protocols=(FORWARD_CHANNELS,), max_msg_size=MAX_MESSAGE, compress=False)
     await channels.prepare(request)
     await _by_channels(channels, ports, connect)
     return channels

@@ -259,6 +259,15 @@ async def test_port_forward(client: aiohttp.ClientSession, agent: tuple[NodeAgen
     assert agent[0].asked == ["/portForward/default/p?port=80"]
 
 
+async def test_port_forward_speaks_only_what_nodes_speak(client: aiohttp.ClientSession) -> None:
+    both = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+    async with client.ws_connect(f"{PODS}/p/portforward", params={"ports": "80"}, protocols=both) as socket:
+        assert socket.protocol == "v4.channel.k8s.io"
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await client.ws_connect(f"{PODS}/p/portforward", params={"ports": "80"}, protocols=both[:1])
+    assert refused.value.status == 400
+
+
 @pytest.mark.parametrize("action", ["exec", "attach", "portforward"])
 @pytest.mark.parametrize("upgrade", [WEBSOCKET, {"upgrade": "SPDY/3.1"}], ids=["websocket", "spdy"])
 async def test_a_node_that_cannot_be_reached_is_named_before_the_upgrade(

@@ -31,7 +31,7 @@ from kohort.cluster.apiserver.server import ApiServer, failure_response
 from kohort.kube import errors
 from kohort.kube.http import Request
 from kohort.kube.tasks import cancel_all
-from kohort.rules.stream_protocols import CHANNELS, SPDY_TUNNEL
+from kohort.rules.stream_protocols import CHANNELS, PORT_FORWARD, SPDY_TUNNEL
 
 BINARY: Final = "binary.k8s.io"
 BASE64: Final = "base64.binary.k8s.io"
@@ -76,7 +76,7 @@ class UpgradeHandler:
     async def _bridge(
         self, incoming: web.BaseRequest, location: NodeLocation, offered: Sequence[str]
     ) -> web.StreamResponse:
-        spoken = (SPDY_TUNNEL, *CHANNELS) if location.path.startswith("/portForward/") else CHANNELS
+        spoken = PORT_FORWARD if location.path.startswith("/portForward/") else CHANNELS
         chosen = next((one for one in spoken if one in offered), "")
         if not chosen and offered:
             raise errors.bad_request(f"unable to negotiate a subprotocol; offered: {', '.join(offered)}")
