@@ -141,3 +141,14 @@ def test_z1_what_has_ended_reports_what_is_allocated() -> None:
     ended = ContainerRun("c1", attempt=0, instance=Instance("i", 1, 1, "t1", "t2", 0))
     (status,) = reported(pod, ended, actual=applied)["containerStatuses"]
     assert status["resources"] == block("100m/64Mi:200m/128Mi")
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [("the runtime forgot it", "the exit status was lost: the runtime forgot it"), ("", "the exit status was lost")],
+)
+def test_the_runtime_says_why_an_exit_status_is_unknown(reason: str, message: str) -> None:
+    ended = Instance("i", 1, 1, "t1", "t2", 137, lost=True, lost_reason=reason)
+    (status,) = reported(sized(c1=""), ContainerRun("c1", 0, ended))["containerStatuses"]
+    state = status["state"]["terminated"]
+    assert (state["reason"], state["message"]) == ("ContainerStatusUnknown", message)

@@ -242,7 +242,7 @@ def _terminated(instance: Instance, scheme: str, message: str = "") -> Terminate
         reason, message = container_reasons.START_ERROR, instance.problem
     if instance.lost:
         reason = container_reasons.CONTAINER_STATUS_UNKNOWN
-        message = "the exit status was lost: the process supervisor was not running"
+        message = ": ".join(filter(None, ("the exit status was lost", instance.lost_reason)))
     return Terminated(
         instance.exit_code or 0,
         reason,

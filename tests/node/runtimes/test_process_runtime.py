@@ -213,6 +213,7 @@ async def test_what_ended_while_no_supervisor_was_there_is_told_by_the_next(tmp_
     os.kill(started.pid, signal.SIGKILL)
     ended = await ends.next()
     assert (ended.id, ended.lost, ended.exit_code) == ("c1", True, 137)
+    assert ended.lost_reason == "the process supervisor that had started the container was not running"
     await runtime.close(stop=True)
 
 

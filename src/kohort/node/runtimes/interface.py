@@ -199,7 +199,9 @@ class Instance(msgspec.Struct, frozen=True):
     """None while it runs; 128 plus the signal for one that was killed."""
     oom_killed: bool = False
     lost: bool = False
-    """How it ended is unknown: the runtime was not running."""
+    """How it ended is unknown."""
+    lost_reason: str = ""
+    """Why that is unknown, in words for the pod's status."""
     notes: tuple[str, ...] = ()
     """Parts of the launch that this machine does not permit; it was started without them."""
     problem: str = ""

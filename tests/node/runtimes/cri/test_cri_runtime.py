@@ -282,6 +282,7 @@ def test_a_container_that_is_gone_is_lost(tmp_path: Path) -> None:
         fake.containers.clear()
         await asyncio.sleep(5)
         assert [(each.exit_code, each.lost) for each in seen] == [(137, True)]
+        assert seen[0].lost_reason == "the container runtime does not have the container any more"
 
     run(program, tmp_path)
 

@@ -247,7 +247,9 @@ class CriRuntime:
             return await self._failed_to_start(launch.id, id, problem)
         found = await self._ask_status(launch.id, id)
         if not found.instance.running:  # it has ended already; that is reported as every other end
-            running = msgspec.structs.replace(found.instance, exit_code=None, ended="", oom_killed=False, lost=False)
+            running = msgspec.structs.replace(
+                found.instance, exit_code=None, ended="", oom_killed=False, lost=False, lost_reason=""
+            )
             found.instance = running
             self._noticed.set()
         self._containers[launch.id] = found
@@ -502,7 +504,9 @@ class CriRuntime:
                     await self._learn_end(key, each)
         for key, container in known.items():
             if container.instance.running and key not in listed and self._containers.get(key) is container:
-                self._ended(key, _lost(container.instance))
+                self._ended(
+                    key, _lost(container.instance, "the container runtime does not have the container any more")
+                )
 
     async def _take_over(self, key: str, container: cri.Container) -> None:
         if container.state == cri.ContainerState.CREATED:
@@ -649,7 +653,7 @@ def instance_of(key: str, status: cri.ContainerStatus, pid: int = 0) -> Instance
     if status.state in (state.RUNNING, state.CREATED):
         return common
     if status.state != state.EXITED:
-        return _lost(common)
+        return _lost(common, "the container runtime does not know the state of the container")
     cannot_run = status.reason in container_reasons.NEVER_RAN
     return msgspec.structs.replace(
         common,
@@ -684,8 +688,10 @@ def problem_of(conditions: tuple[cri.RuntimeCondition, ...], type: str) -> str:
     return f"{missing} not ready: {type}=false reason:{condition.reason} message:{condition.message}"
 
 
-def _lost(instance: Instance) -> Instance:
-    return msgspec.structs.replace(instance, exit_code=128 + signal.SIGKILL, ended=clock.timestamp(), lost=True)
+def _lost(instance: Instance, reason: str) -> Instance:
+    return msgspec.structs.replace(
+        instance, exit_code=128 + signal.SIGKILL, ended=clock.timestamp(), lost=True, lost_reason=reason
+    )
 
 
 def _time(nanoseconds: int) -> str:

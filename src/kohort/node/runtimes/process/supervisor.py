@@ -50,6 +50,7 @@ from kohort.node.runtimes.process.supervisor_protocol import (
 
 IDLE_SECONDS: Final = 20.0
 UNKNOWN_CODE: Final = 137
+STARTER_ENDED: Final = "the process supervisor that had started the container was not running"
 STOP_SECONDS: Final = 8.0
 """How long containers may take to be gone when everything is stopped."""
 STOP_POLL_SECONDS: Final = 0.01
@@ -292,7 +293,7 @@ class Supervisor:
                 code = os.waitstatus_to_exitcode(status)
                 self._later(self._ended(supervised, code if code >= 0 else 128 - code))
 
-    async def _ended(self, supervised: SupervisedProcess, code: int, *, lost: bool = False) -> None:
+    async def _ended(self, supervised: SupervisedProcess, code: int, *, lost_reason: str = "") -> None:
         instance = supervised.instance
         assert instance is not None
         if supervised.launch.log:
@@ -302,7 +303,12 @@ class Supervisor:
         await supervised.drain()
         out_of_memory = code == 128 + signal.SIGKILL and _oom_kills(supervised.launch.cgroup) > 0
         supervised.instance = msgspec.structs.replace(
-            instance, exit_code=code, ended=stamp()[:19] + "Z", oom_killed=out_of_memory, lost=lost
+            instance,
+            exit_code=code,
+            ended=stamp()[:19] + "Z",
+            oom_killed=out_of_memory,
+            lost=bool(lost_reason),
+            lost_reason=lost_reason,
         )
         supervised.send(ERROR, str(code).encode())
         for listener in supervised.listeners:
@@ -349,7 +355,7 @@ class Supervisor:
             if not kept.instance.running:
                 continue
             if process_launch.birth(kept.instance.pid) != kept.instance.birth:
-                self._later(self._ended(supervised, UNKNOWN_CODE, lost=True))
+                self._later(self._ended(supervised, UNKNOWN_CODE, lost_reason=STARTER_ENDED))
                 continue
             for suffix, channel in ((".stdout", STDOUT), (".stderr", STDERR)):
                 with contextlib.suppress(OSError):
@@ -363,7 +369,7 @@ class Supervisor:
         os.close(handle)
         assert supervised.instance is not None
         if self._by_pid.pop(supervised.instance.pid, None) is not None:
-            self._later(self._ended(supervised, UNKNOWN_CODE, lost=True))
+            self._later(self._ended(supervised, UNKNOWN_CODE, lost_reason=STARTER_ENDED))
 
     def _later(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
