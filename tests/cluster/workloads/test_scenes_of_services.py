@@ -90,6 +90,22 @@ async def test_a_pod_of_a_missing_node_is_in_no_slice_unless_unready_ones_are_pu
         assert listed == {"careful": [0], "open": [1]}
 
 
+async def test_a_slice_that_is_deleted_before_it_is_updated_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    async with puppet() as scene:
+        await service(scene, selector=WEB)
+        await bare_pod(scene, "a")
+        await scene.run("a")
+        (one,) = slices(scene)
+        held = scene.cluster.faults("workloads").hold(ENDPOINT_SLICES)
+        await scene.delete(ENDPOINT_SLICES, one["metadata"]["name"])
+        await scene.run("a", ready=False)
+        scene.cluster.faults("workloads").release(held)
+        await scene.settle()
+        (one,) = slices(scene)
+        assert [entry["conditions"]["ready"] for entry in one["endpoints"]] == [False]
+        assert "reconcile failed" not in capsys.readouterr().err
+
+
 async def test_endpoints_written_by_hand_are_mirrored_and_followed() -> None:
     subset = {"addresses": [{"ip": "10.1.1.1", "hostname": "h"}], "notReadyAddresses": [{"ip": "10.1.1.3"}]}
     async with puppet() as scene:
@@ -118,6 +134,22 @@ async def test_endpoints_written_by_hand_are_mirrored_and_followed() -> None:
 
 
 # Budgets
+
+
+async def test_a_pod_whose_eviction_was_granted_and_never_happened_is_reported() -> None:
+    async with puppet() as scene:
+        for name in ("a", "b"):
+            await bare_pod(scene, name)
+        await scene.run("a", "b")
+        await scene.create(POD_DISRUPTION_BUDGETS, "b", spec={"minAvailable": 1, "selector": {"matchLabels": WEB}})
+        await scene.settle()
+        long_ago = {"a": "2020-01-01T00:00:00Z", "gone": "2020-01-01T00:00:00Z"}
+        body = {"status": {"disruptedPods": long_ago}}
+        await scene.client.patch(POD_DISRUPTION_BUDGETS, "b", NS, body, subresource="status")
+        await scene.settle()
+        assert not scene.status(POD_DISRUPTION_BUDGETS, "b").get("disruptedPods")
+        message = "Pod was expected by PDB default/default to be deleted but it wasn't"
+        assert scene.events("Pod") == {("Warning", "NotDeleted", message)}
 
 
 async def test_a_budget_does_not_count_surplus_pods() -> None:

@@ -131,6 +131,23 @@ async def test_the_answer_names_what_is_gone(api: Api) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "value"),
+    [
+        (f"{CONFIG_MAPS}/a", "uid", "x"),
+        (f"{CONFIG_MAPS}/a", "resourceVersion", "1"),
+        (f"{CONFIG_MAPS}/a", "resourceVersion", "x"),
+        (f"{CONFIG_MAPS}/a", "resourceVersion", ""),
+        (CONFIG_MAPS, "uid", "x"),
+        (CONFIG_MAPS, "resourceVersion", "0"),
+    ],
+)
+async def test_preconditions_in_the_query(api: Api, path: str, name: str, value: str) -> None:
+    await api.config_map("a")
+    assert (await api.delete(path, **{name: value})).code == 409
+    assert (await api.get(f"{CONFIG_MAPS}/a")).code == 200
+
+
 async def test_preconditions(api: Api) -> None:
     created = await api.config_map("a")
     for wrong in ({"uid": "other"}, {"resourceVersion": "1"}):

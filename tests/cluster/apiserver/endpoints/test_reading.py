@@ -182,3 +182,20 @@ async def test_yaml_is_sorted_and_quotes_what_would_be_misread(api: Api) -> None
     missing = await api.get(f"{CONFIG_MAPS}/x", {"accept": "application/yaml"})
     assert missing.headers["content-type"] == "application/yaml"
     assert missing.raw.startswith(b"apiVersion: v1\ncode: 404\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/api/v1/nodes", 400),
+        ("/api/v1/namespaces", 400),
+        ("/apis/certificates.k8s.io/v1/certificatesigningrequests", 400),
+        ("/apis/resource.k8s.io/v1/resourceslices", 400),
+        ("/api/v1/persistentvolumes", 200),
+        ("/api/v1/pods", 200),
+    ],
+)
+async def test_kinds_with_own_selectable_fields_are_selected_by_namespace_only_if_they_have_one(
+    api: Api, path: str, code: int
+) -> None:
+    assert (await api.get(path, fieldSelector="metadata.namespace=x")).code == code

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kohort.cluster.workloads.disruption.plan import Budget, count_budget, still_disrupted
+from kohort.cluster.workloads.disruption.plan import Budget, count_budget, granted_evictions
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,5 @@ def test_a_granted_eviction_is_remembered_until_it_shows_or_times_out() -> None:
         "c": "2026-01-01T00:01:00Z",
         "d": "2026-01-01T00:01:00Z",
     }
-    assert still_disrupted(noted, leaving={"c"}, present={"a", "b", "c"}, now=now) == {"a": noted["a"]}
+    granted = granted_evictions(noted, leaving={"c"}, present={"a", "b", "c"}, now=now)
+    assert (granted.pending, granted.overdue) == ({"a": noted["a"]}, ["b"])

@@ -274,8 +274,9 @@ def delete_options_from_query(request: Request) -> JsonObject:
         document["orphanDependents"] = orphan
     if request.params("dryRun"):
         document["dryRun"] = request.params("dryRun")
-    if request.param("uid"):
-        document["preconditions"] = {"uid": request.param("uid")}
+    preconditions = {name: given[0] for name in ("uid", "resourceVersion") if (given := request.params(name))}
+    if preconditions:
+        document["preconditions"] = preconditions
     return document
 
 

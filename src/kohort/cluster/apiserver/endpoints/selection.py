@@ -95,7 +95,7 @@ def _fields(kind: Kind, text: str) -> FieldSelector | None:
         raise errors.bad_request(str(error)) from None
     _check_number("field", len(selector.requirements))
     known = {*_COMMON, *kind.selectable_names}
-    if kind.custom and not kind.resource.namespaced:
+    if not kind.resource.namespaced and (kind.custom or kind.selectable_names):
         known.discard("metadata.namespace")
     for one in selector.requirements:
         if one.field not in known:

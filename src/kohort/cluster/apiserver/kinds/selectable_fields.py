@@ -1,6 +1,7 @@
 """Which fields of a kind can be used in a field selector, and how their values are read from an object.
 
-`metadata.name` and `metadata.namespace` work for every kind and are not listed. Values are what Kubernetes compares
+`metadata.name` works for every kind and is not listed. So does `metadata.namespace`, but not for kinds without a
+namespace that have fields of their own, or are custom. Values are what Kubernetes compares
 with: text, with the zero value of the field when it is absent (`spec.hostNetwork` of a pod is `false`, not empty).
 """
 

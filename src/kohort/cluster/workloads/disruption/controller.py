@@ -48,7 +48,9 @@ class Disruption:
             self.recorder.normal(POD_DISRUPTION_BUDGETS, budget, "NoPods", "No matching pods found")
         noted = (budget.get("status") or {}).get("disruptedPods") or {}
         leaving = {pod.metadata.name for pod in pods if pod.metadata.deleting}
-        disrupted = disruption_plan.still_disrupted(noted, leaving, {pod.metadata.name for pod in pods}, clock.now())
+        granted = disruption_plan.granted_evictions(noted, leaving, {pod.metadata.name for pod in pods}, clock.now())
+        self._report_overdue(key, [pod for pod in pods if pod.metadata.name in granted.overdue])
+        disrupted = granted.pending
         healthy = [
             pod for pod in pods if pod.ready and not pod.metadata.deleting and pod.metadata.name not in disrupted
         ]
@@ -65,6 +67,12 @@ class Disruption:
         counts = disruption_plan.count_budget(limits, existing=len(pods), wanted=wanted.count, healthy=len(healthy))
         await self._write(budget, counts, disrupted)
         return Requeue(after=disruption_plan.EVICTION_TIMEOUT.total_seconds()) if disrupted else None
+
+    def _report_overdue(self, key: Key, pods: list[Pod]) -> None:
+        """Kubernetes names the namespace twice, and not the budget."""
+        message = f"Pod was expected by PDB {key.namespace}/{key.namespace} to be deleted but it wasn't"
+        for pod in pods:
+            self.recorder.warning(PODS, pod, "NotDeleted", message)
 
     async def _write(self, budget: JsonObject, counts: disruption_plan.BudgetCounts, disrupted: dict[str, str]) -> None:
         before = budget.get("status") or {}

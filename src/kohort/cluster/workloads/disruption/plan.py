@@ -50,13 +50,20 @@ def count_budget(budget: Budget, *, existing: int, wanted: int, healthy: int) ->
     return BudgetCounts(existing, 0 if budget.min_available is None else budget.min_available, healthy)
 
 
-def still_disrupted(noted: Mapping[str, str], leaving: set[str], present: set[str], now: datetime) -> dict[str, str]:
-    """Evictions that were granted and are not visible yet: the pod is neither gone nor terminating, nor timed out."""
-    return {
-        name: time
-        for name, time in noted.items()
-        if name in present and name not in leaving and now - datetime.fromisoformat(time) < EVICTION_TIMEOUT
-    }
+class GrantedEvictions(msgspec.Struct, frozen=True):
+    pending: dict[str, str]
+    """Pods, by name, that do not count as healthy, with the time of the grant."""
+    overdue: list[str]
+    """Pods that should be gone by now, and are not even terminating."""
+
+
+def granted_evictions(
+    noted: Mapping[str, str], leaving: set[str], present: set[str], now: datetime
+) -> GrantedEvictions:
+    """What became of the evictions that were granted. One is over when its pod is gone or terminating."""
+    awaited = {name: time for name, time in noted.items() if name in present and name not in leaving}
+    pending = {name: time for name, time in awaited.items() if now - datetime.fromisoformat(time) < EVICTION_TIMEOUT}
+    return GrantedEvictions(pending, [name for name in awaited if name not in pending])
 
 
 def unmanaged_message(spec: JsonObject) -> str:

@@ -136,7 +136,10 @@ class ServiceEndpoints:
             "endpoints": content.endpoints,
             "ports": endpoints_plan.slice_ports(content.ports),
         }
-        written: Written = await self.client.update(ENDPOINT_SLICES, body, type=Written)
+        try:
+            written: Written = await self.client.update(ENDPOINT_SLICES, body, type=Written)
+        except NotFound:
+            return  # It was deleted meanwhile; when the cache shows that, the Service is reconciled again.
         self._slice_echoes.record(current, written.metadata.resource_version)
 
     async def _delete_slice(self, namespace: str, name: str) -> None:
