@@ -148,6 +148,16 @@ async def test_preconditions_in_the_query(api: Api, path: str, name: str, value:
     assert (await api.get(f"{CONFIG_MAPS}/a")).code == 200
 
 
+async def test_preconditions_of_a_namespace_are_refused_in_its_own_words(api: Api) -> None:
+    created = await api.post("/api/v1/namespaces", {"metadata": {"name": "n"}})
+    refused = await api.delete("/api/v1/namespaces/n", {"preconditions": {"uid": "x"}})
+    assert (refused.code, refused.json["details"]) == (409, {"name": "n", "kind": "namespaces"})
+    assert refused.message == (
+        'Operation cannot be fulfilled on namespaces "n": Precondition failed: UID in precondition: x, '
+        f"UID in object meta: {created.meta['uid']}"
+    )
+
+
 async def test_preconditions(api: Api) -> None:
     created = await api.config_map("a")
     for wrong in ({"uid": "other"}, {"resourceVersion": "1"}):

@@ -276,18 +276,19 @@ def read_delete_options(call: ResourceRequest) -> DeleteOptions:
 
 
 def check_preconditions(call: ResourceRequest, options: DeleteOptions, live: JsonObject) -> None:
-    metadata = live["metadata"]
-    kind = call.kind.resource
-    if options.uid is not None and options.uid != metadata.get("uid"):
+    given = (("UID", "uid", options.uid), ("ResourceVersion", "resourceVersion", options.resource_version))
+    for label, field, wanted in given:
+        found = live["metadata"].get(field)
+        if wanted is None or wanted == found:
+            continue
+        kind = call.kind.resource
+        if call.kind.bucket in _PINNED:
+            detail = f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {found}"
+            raise errors.conflict(kind.plural, call.name, detail, kind.group)
+        cause = "deleted and then recreated" if field == "uid" else "modified"
         detail = (
-            f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata.get('uid')}). "
-            "The object might have been deleted and then recreated"
-        )
-        raise errors.conflict(kind.kind, call.name, detail, kind.group)
-    if options.resource_version is not None and options.resource_version != metadata.get("resourceVersion"):
-        detail = (
-            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion "
-            f"in record ({metadata.get('resourceVersion')}). The object might have been modified"
+            f"the {label} in the precondition ({wanted}) does not match the {label} in record ({found}). "
+            f"The object might have been {cause}"
         )
         raise errors.conflict(kind.kind, call.name, detail, kind.group)
 

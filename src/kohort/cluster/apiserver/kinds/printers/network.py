@@ -53,7 +53,7 @@ def _load_balancer(obj: JsonObject) -> list[str]:
 
 
 def _port(port: JsonObject) -> str:
-    node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+    node_port = f":{port['nodePort']}" if (port.get("nodePort") or 0) > 0 else ""
     return f"{port.get('port', 0)}{node_port}/{port.get('protocol', '')}"
 
 
