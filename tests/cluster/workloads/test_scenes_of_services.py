@@ -106,6 +106,46 @@ async def test_a_slice_that_is_deleted_before_it_is_updated_is_no_error(capsys: 
         assert "reconcile failed" not in capsys.readouterr().err
 
 
+async def test_a_named_port_is_that_of_a_container_that_lasts() -> None:
+    def named(name: str, port: int, **more: Json) -> JsonObject:
+        return {"name": name, "image": "i", "ports": [{"name": "web", "containerPort": port}], **more}
+
+    async with puppet() as scene:
+        await scene.create(
+            SERVICES, "web", spec={"ports": [{"name": "h", "port": 80, "targetPort": "web"}], "selector": WEB}
+        )
+        before = [named("once", 98), named("beside", 99, restartPolicy="Always")]
+        spec = {**template(WEB)["spec"], "initContainers": before}
+        await scene.create(PODS, "a", metadata={"labels": WEB}, spec=spec)
+        await scene.run("a")
+        assert [port["port"] for port in slices(scene)[0]["ports"]] == [99]
+
+
+async def test_annotations_of_endpoints_and_slices_are_kept() -> None:
+    async with puppet() as scene:
+        await scene.create(ENDPOINTS, "web", metadata={"annotations": {"mine": "1"}})
+        await service(scene, selector=WEB)
+        await scene.settle()
+        (one,) = slices(scene)
+        await scene.patch(ENDPOINT_SLICES, one["metadata"]["name"], {"metadata": {"annotations": {"mine": "2"}}})
+        await bare_pod(scene, "a")
+        await scene.run("a")
+        (one,) = slices(scene)
+        assert scene.get(ENDPOINTS, "web")["metadata"]["annotations"]["mine"] == "1"
+        assert one["metadata"]["annotations"]["mine"] == "2"
+
+
+async def test_endpoints_written_by_hand_leave_with_their_service() -> None:
+    async with puppet() as scene:
+        for name in ("web", "alone"):
+            await scene.create(ENDPOINTS, name)
+        await service(scene)
+        await scene.settle()
+        await scene.delete(SERVICES, "web")
+        assert "alone" in scene.names(ENDPOINTS)
+        assert "web" not in scene.names(ENDPOINTS)
+
+
 async def test_endpoints_written_by_hand_are_mirrored_and_followed() -> None:
     subset = {"addresses": [{"ip": "10.1.1.1", "hostname": "h"}], "notReadyAddresses": [{"ip": "10.1.1.3"}]}
     async with puppet() as scene:

@@ -1,5 +1,6 @@
 """How addresses are divided into slices, with as few writes as possible."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from kohort.cluster.workloads.endpoints.plan import (
     ServiceFacts,
     backend,
     endpoint,
+    endpoints_labels,
     plan_slices,
     plan_subsets,
     resolved_ports,
@@ -82,19 +84,27 @@ def test_a_service_without_pods_keeps_one_empty_slice() -> None:
     assert not plan.delete
 
 
+def test_the_empty_slice_takes_the_first_pods() -> None:
+    plan = plan_slices(service(), behind(service(), pod("a")), {"s": Content((), [])})
+    assert (plan.create, list(plan.update), plan.delete) == ([], ["s"], [])
+    assert plan.update["s"].ports == (("http", "TCP", 80, None),)
+
+
 def test_finished_pods_and_pods_without_address_do_not_count() -> None:
     gone = BackendPod("x", "ns", "u", addresses=())
     assert plan_slices(service(), behind(service(), gone, pod("f", finished=True)), {}).create == [Content((), [])]
 
 
 def test_subsets_separate_ready_from_not_ready() -> None:
-    subsets = plan_subsets(service(), behind(service(), pod("a"), pod("b", ready=False), pod("c", terminating=True)))
+    subsets = plan_subsets(
+        service(), behind(service(), pod("a"), pod("b", ready=False), pod("c", terminating=True))
+    ).subsets
     assert [[one["targetRef"]["name"] for one in subsets[0][key]] for key in ("addresses", "notReadyAddresses")] == [
         ["a"],
         ["b"],
     ]
     everybody = service(publish=True)
-    published = plan_subsets(everybody, behind(everybody, pod("b", ready=False), pod("c", terminating=True)))
+    published = plan_subsets(everybody, behind(everybody, pod("b", ready=False), pod("c", terminating=True))).subsets
     assert [one["targetRef"]["name"] for one in published[0]["addresses"]] == ["b", "c"]
 
 
@@ -107,7 +117,7 @@ def test_ports_share_a_subset_only_if_the_same_addresses_offer_them() -> None:
         tuple((port["name"], port["port"]) for port in subset["ports"]): [
             [one["targetRef"]["name"] for one in subset.get(key, [])] for key in ("addresses", "notReadyAddresses")
         ]
-        for subset in plan_subsets(facts, behind(facts, *pods))
+        for subset in plan_subsets(facts, behind(facts, *pods)).subsets
     }
     assert seen == {
         (("http", 8000),): [["a"], []],
@@ -116,12 +126,42 @@ def test_ports_share_a_subset_only_if_the_same_addresses_offer_them() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("ready", "waiting", "kept"),
+    [(900, 100, (900, 100)), (900, 500, (900, 100)), (1500, 500, (1000, 0)), (0, 1200, (0, 1000))],
+)
+def test_of_too_many_addresses_the_ready_ones_are_listed(ready: int, waiting: int, kept: tuple[int, int]) -> None:
+    ports = [{"name": "http", "port": 80, "targetPort": "http"}]
+    facts = service(ports=ports)
+    pods = [
+        pod(f"{number:04}", ready=number >= waiting, named_ports={("http", "TCP"): 8000 + number % 3})
+        for number in range(ready + waiting)
+    ]
+    plan = plan_subsets(facts, [one for each in pods if (one := backend(facts, each))])
+    listed = [sum(len(one.get(name, [])) for one in plan.subsets) for name in ("addresses", "notReadyAddresses")]
+    assert (tuple(listed), plan.truncated) == (kept, ready + waiting > 1000)
+    sizes = [len(one.get("addresses", [])) + len(one.get("notReadyAddresses", [])) for one in plan.subsets]
+    assert max(sizes) - min(sizes) <= 3, "every subset keeps its share"
+
+
+def test_ports_have_the_order_of_kubernetes() -> None:
+    ports = [{"name": "a", "port": 1}, {"name": "z", "port": 2}]
+    subsets = plan_subsets(service(ports=ports), behind(service(ports=ports), pod("a"))).subsets
+    assert [one["name"] for one in subsets[0]["ports"]] == ["z", "a"]
+
+
 def test_labels_of_the_service_are_copied_but_cannot_replace_ours() -> None:
     facts = ServiceFacts("web", "ns", True, False, [], {"team": "x", "kubernetes.io/service-name": "evil"})
     assert slice_labels(facts) == {
         "team": "x",
         "kubernetes.io/service-name": "web",
         "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+        "service.kubernetes.io/headless": "",
+    }
+    assert endpoints_labels(facts) == {
+        "team": "x",
+        "kubernetes.io/service-name": "evil",
+        "endpoints.kubernetes.io/managed-by": "endpoint-controller",
         "service.kubernetes.io/headless": "",
     }
 

@@ -1,6 +1,7 @@
 """The endpoints reconciler: one reconcile per Service writes its EndpointSlices and its Endpoints."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from kohort.cluster.workloads import controller_ref
 from kohort.cluster.workloads.endpoints import plan as endpoints_plan
@@ -52,6 +53,8 @@ class ServiceEndpoints:
         self._pending: dict[Key, set[str]] = {}
         self._slice_echoes, self._endpoints_echoes = OwnWrites(), OwnWrites()
         self._triggers = Triggers()
+        self._known: set[Key] = set()
+        """Services that exist, or were deleted since the last look at them."""
         self._large: set[Key] = set()
         """Services with so many pods that writing their addresses is work."""
         controller = manager.controller("endpoints", self.reconcile, workers=4, max_delay=30, pace=self._pace)
@@ -68,6 +71,7 @@ class ServiceEndpoints:
         if service is None:
             await self._forget(key)
             return None
+        self._known.add(key)
         if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
             return None
         facts = service_facts(service)
@@ -118,7 +122,7 @@ class ServiceEndpoints:
                 "generateName": f"{metadata['name']}-",
                 "namespace": metadata["namespace"],
                 "labels": labels,
-                **_stamp(trigger),
+                "annotations": _annotations({}, trigger),
                 "ownerReferences": [controller_ref.controller_reference(service)],
             },
             "addressType": (service["spec"].get("ipFamilies") or ["IPv4"])[0],
@@ -129,10 +133,9 @@ class ServiceEndpoints:
         self._pending.setdefault(Key(metadata["namespace"], metadata["name"]), set()).add(made["metadata"]["name"])
 
     async def _update_slice(self, current: JsonObject, labels: dict[str, str], content: Content, trigger: str) -> None:
-        metadata = {key: value for key, value in current["metadata"].items() if key != "annotations"}
         body = {
             **current,
-            "metadata": {**metadata, "labels": labels, **_stamp(trigger)},
+            "metadata": {**current["metadata"], "labels": labels, "annotations": _annotations(current, trigger)},
             "endpoints": content.endpoints,
             "ports": endpoints_plan.slice_ports(content.ports),
         }
@@ -143,43 +146,44 @@ class ServiceEndpoints:
         self._slice_echoes.record(current, written.metadata.resource_version)
 
     async def _delete_slice(self, namespace: str, name: str) -> None:
-        try:
+        with suppress(NotFound):
             await self.client.delete(ENDPOINT_SLICES, name, namespace)
-        except NotFound:
-            return
 
     async def _write_endpoints(self, facts: ServiceFacts, backends: list[Backend], trigger: str) -> None:
         current = self.endpoints.get(Key(facts.namespace, facts.name))
         if current is not None and self._endpoints_echoes.is_pending(current):
             return
-        subsets = endpoints_plan.plan_subsets(facts, backends)
+        plan = endpoints_plan.plan_subsets(facts, backends)
         labels = endpoints_plan.endpoints_labels(facts)
-        metadata: JsonObject = {"name": facts.name, "namespace": facts.namespace, "labels": labels, **_stamp(trigger)}
-        body: JsonObject = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}
-        if subsets:
-            body["subsets"] = subsets
+        annotations = _annotations(current or {}, trigger)
+        annotations.pop(endpoints_plan.OVER_CAPACITY, None)
+        if plan.truncated:
+            annotations[endpoints_plan.OVER_CAPACITY] = "truncated"
+        metadata: JsonObject = {"name": facts.name, "namespace": facts.namespace, "labels": labels}
+        metadata["annotations"] = annotations
+        body: JsonObject = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": plan.subsets}
         if current is None:
             try:
                 await self.client.create(ENDPOINTS, body)
             except AlreadyExists:
                 return
-        elif (current.get("subsets") or []) != subsets or (current["metadata"].get("labels") or {}) != labels:
+        elif _is_outdated(current, plan, labels):
             metadata["resourceVersion"] = current["metadata"]["resourceVersion"]
             written: Written = await self.client.update(ENDPOINTS, body, type=Written)
             self._endpoints_echoes.record(current, written.metadata.resource_version)
 
     async def _forget(self, key: Key) -> None:
-        """The garbage collector deletes slices; Endpoints have no owner and are deleted here."""
+        """The garbage collector deletes slices; Endpoints have no owner and are deleted here, with their Service.
+        Endpoints that never had one stay, unless they were made here."""
         self._pending.pop(key, None)
         self._triggers.forget(key)
         self._large.discard(key)
         current = self.endpoints.get(key)
-        if current is None or endpoints_plan.ENDPOINTS_MANAGED_BY not in (current["metadata"].get("labels") or {}):
-            return
-        try:
-            await self.client.delete(ENDPOINTS, key.name, key.namespace)
-        except NotFound:
-            return
+        made_here = current and endpoints_plan.ENDPOINTS_MANAGED_BY in (current["metadata"].get("labels") or {})
+        if made_here or (current and key in self._known):
+            with suppress(NotFound):
+                await self.client.delete(ENDPOINTS, key.name, key.namespace)
+        self._known.discard(key)
 
 
 def service_facts(service: JsonObject) -> ServiceFacts:
@@ -195,8 +199,20 @@ def service_facts(service: JsonObject) -> ServiceFacts:
     )
 
 
-def _stamp(trigger: str) -> JsonObject:
-    return {"annotations": {LAST_CHANGE: trigger}} if trigger else {}
+def _annotations(current: JsonObject, trigger: str) -> dict[str, str]:
+    """Those of the object as it is, with the time of the cause of this write, if that is known."""
+    kept = {**((current.get("metadata") or {}).get("annotations") or {})}
+    kept.pop(LAST_CHANGE, None)
+    return kept | {LAST_CHANGE: trigger} if trigger else kept
+
+
+def _is_outdated(endpoints: JsonObject, plan: endpoints_plan.Subsets, labels: dict[str, str]) -> bool:
+    metadata = endpoints["metadata"]
+    return (
+        (endpoints.get("subsets") or []) != plan.subsets
+        or (metadata.get("labels") or {}) != labels
+        or (endpoints_plan.OVER_CAPACITY in (metadata.get("annotations") or {})) != plan.truncated
+    )
 
 
 def read_slice(one: JsonObject) -> Content:

@@ -29,7 +29,7 @@ MANAGER: Final = "endpointslice-controller.k8s.io"
 ENDPOINTS_MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 ENDPOINTS_MANAGER: Final = "endpoint-controller"
 HEADLESS: Final = "service.kubernetes.io/headless"
-OWN_LABELS: Final = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS, ENDPOINTS_MANAGED_BY})
+OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
 
 Port = tuple[str, str, int | None, str | None]
 """Name, protocol, number, application protocol."""
@@ -129,12 +129,12 @@ def _hints(service: ServiceFacts, pod: BackendPod) -> JsonObject:
 
 
 def slice_labels(service: ServiceFacts) -> dict[str, str]:
-    labels = {key: value for key, value in service.labels.items() if key not in OWN_LABELS}
-    labels[SERVICE_NAME] = service.name
-    labels[MANAGED_BY] = MANAGER
-    if service.headless:
-        labels[HEADLESS] = ""
-    return labels
+    return _copied_labels(service) | {SERVICE_NAME: service.name, MANAGED_BY: MANAGER}
+
+
+def _copied_labels(service: ServiceFacts) -> dict[str, str]:
+    labels = {key: value for key, value in service.labels.items() if key != HEADLESS}
+    return labels | {HEADLESS: ""} if service.headless else labels
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -155,7 +155,8 @@ def plan_slices(service: ServiceFacts, backends: Iterable[Backend], existing: Ma
     """Fit the wanted endpoints, which come ordered by name, into the existing slices with as few writes as possible.
 
     An endpoint that is already in a slice of its port group stays there. New endpoints fill slices with room, then new
-    slices. A Service without endpoints keeps one empty slice, so that consumers can tell "none" from "not known".
+    slices. A slice that would be deleted takes the content of one that would be created. A Service without endpoints
+    keeps one empty slice, so that consumers can tell "none" from "not known".
     """
     wanted = _by_ports(service, backends)
     plan = SlicePlan([], {}, [])
@@ -167,6 +168,8 @@ def plan_slices(service: ServiceFacts, backends: Iterable[Backend], existing: Ma
             plan.delete.append(name)
     if not wanted:
         _keep_one_empty(existing, plan)
+    while plan.create and plan.delete:
+        plan.update[plan.delete.pop(0)] = plan.create.pop()
     return plan
 
 
@@ -229,23 +232,54 @@ def read_ports(ports: Iterable[JsonObject]) -> tuple[Port, ...]:
 
 
 def endpoints_labels(service: ServiceFacts) -> dict[str, str]:
-    labels = {key: value for key, value in service.labels.items() if key not in OWN_LABELS}
-    labels[ENDPOINTS_MANAGED_BY] = ENDPOINTS_MANAGER
-    if service.headless:
-        labels[HEADLESS] = ""
-    return labels
+    return _copied_labels(service) | {ENDPOINTS_MANAGED_BY: ENDPOINTS_MANAGER}
 
 
-def plan_subsets(service: ServiceFacts, backends: Iterable[Backend]) -> list[JsonObject]:
-    """`subsets` of the Endpoints object: addresses that offer the same ports together, ready and not ready apart."""
+class Subsets(msgspec.Struct, frozen=True):
+    """`subsets` of the Endpoints object."""
+
+    subsets: list[JsonObject]
+    truncated: bool = False
+    """There are more addresses than an Endpoints object may have."""
+
+
+def plan_subsets(service: ServiceFacts, backends: Iterable[Backend]) -> Subsets:
+    """Addresses that offer the same ports together, ready and not ready apart."""
     groups: dict[tuple[Port, ...], tuple[list[JsonObject], list[JsonObject]]] = {}
-    listed = [backend for backend in backends if service.publish_not_ready or not backend.pod.terminating]
-    for backend in listed[:MAX_ADDRESSES]:
+    for backend in backends:
+        if backend.pod.terminating and not service.publish_not_ready:
+            continue
         if service.ports and not backend.ports:
             continue
         ready, waiting = groups.setdefault(backend.ports, ([], []))
         (ready if backend.pod.ready or service.publish_not_ready else waiting).append(backend.address)
-    return repacked(_subset(ports, *groups[ports]) for ports in sorted(groups, key=str))
+    return _limited(repacked(_subset(ports, *groups[ports]) for ports in sorted(groups, key=str)))
+
+
+def _limited(subsets: list[JsonObject]) -> Subsets:
+    """At most 1,000 addresses. Ready ones come first; each subset keeps its share of those that have to be cut.
+
+    | ready | not ready | ready kept | not ready kept |
+    |---:|---:|---:|---:|
+    | 900 | 100 | 900 | 100 |
+    | 900 | 500 | 900 | 100 |
+    | 1500 | 500 | 1000 | 0 |
+    """
+    ready, waiting = (sum(len(one.get(name) or []) for one in subsets) for name in ("addresses", "notReadyAddresses"))
+    if ready + waiting <= MAX_ADDRESSES:
+        return Subsets(subsets)
+    cut, total, room = "notReadyAddresses", waiting, MAX_ADDRESSES - ready
+    if ready > MAX_ADDRESSES:
+        subsets = [{name: value for name, value in one.items() if name != "notReadyAddresses"} for one in subsets]
+        cut, total, room = "addresses", ready, MAX_ADDRESSES
+    kept = []
+    left = room
+    for subset in subsets:
+        addresses = subset.get(cut) or []
+        share = min(left, -(-len(addresses) * room // total))
+        left -= share
+        kept.append({**subset, cut: addresses[:share]})
+    return Subsets([{name: value for name, value in one.items() if value} for one in kept], truncated=True)
 
 
 def _address(service: ServiceFacts, pod: BackendPod) -> JsonObject:

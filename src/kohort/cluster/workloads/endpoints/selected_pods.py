@@ -150,10 +150,15 @@ def backend_pod(pod: Pod, node: _Node) -> BackendPod:
         terminating=pod.metadata.deleting,
         finished=pod.finished,
         placed=node.placed,
-        named_ports={
-            (port.name, port.protocol): port.container_port
-            for container in pod.spec.all_containers
-            for port in container.ports
-            if port.name
-        },
+        named_ports=named_ports(pod),
     )
+
+
+def named_ports(pod: Pod) -> dict[tuple[str, str], int]:
+    """Container ports by name and protocol; of several with the same name, the first."""
+    found: dict[tuple[str, str], int] = {}
+    for container in pod.spec.lasting_containers:
+        for port in container.ports:
+            if port.name:
+                found.setdefault((port.name, port.protocol), port.container_port)
+    return found

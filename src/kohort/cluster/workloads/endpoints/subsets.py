@@ -7,8 +7,11 @@ two numbers of a named port, each number is a subset, and the ports that all add
 |---|---|---|---|
 | a | 8000 | 90 | {a: http 8000} {b: http 8001} {a, b: metrics 90} |
 | b | 8001 | 90 | |
+
+The order of the ports in a subset is that of Kubernetes: by the hash of how Go prints them.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable
 from typing import Final
@@ -39,10 +42,20 @@ def repacked(subsets: Iterable[JsonObject]) -> list[JsonObject]:
     return [
         _without_empty(
             {name: [one for one, state in members[keys[0]].values() if state == ready] for name, ready in READINESS}
-            | {"ports": [port for key in keys if (port := ports[key]) is not None]}
+            | {"ports": sorted((port for key in keys if (port := ports[key]) is not None), key=_hash)}
         )
         for keys in groups.values()
     ]
+
+
+def _hash(port: JsonObject) -> bytes:
+    name, number, protocol = port.get("name") or "", port.get("port") or 0, port.get("protocol") or ""
+    application = port.get("appProtocol") or "<nil>"
+    printed = (
+        f"(v1.EndpointPort){{Name:(string){name} Port:(int32){number} Protocol:(v1.Protocol){protocol} "
+        f"AppProtocol:(*string){application}}}"
+    )
+    return hashlib.md5(printed.encode(), usedforsecurity=False).digest()
 
 
 def _without_empty(subset: JsonObject) -> JsonObject:
