@@ -62,6 +62,14 @@ class LocalVolume(View, frozen=True):
     path: str = ""
 
 
+class NfsVolume(View, frozen=True):
+    server: str = ""
+
+
+class CsiVolume(View, frozen=True):
+    driver: str = ""
+
+
 class VolumeNodeAffinity(View, frozen=True):
     required: NodeSelector | None = None
 
@@ -77,11 +85,14 @@ class PersistentVolumeSpec(View, frozen=True):
     node_affinity: VolumeNodeAffinity | None = None
     host_path: HostPath | None = None
     local: LocalVolume | None = None
+    nfs: NfsVolume | None = None
+    csi: CsiVolume | None = None
 
 
 class PersistentVolumeStatus(View, frozen=True):
     phase: str = ""
     reason: str = ""
+    message: str = ""
 
 
 class PersistentVolume(View, frozen=True):

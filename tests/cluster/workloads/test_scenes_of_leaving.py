@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from tests.cluster.workloads.puppet import NS, Puppet, puppet, template
 
 from kohort.kube.resources import (
@@ -15,6 +16,7 @@ from kohort.kube.resources import (
     RESOURCE_QUOTAS,
     SERVICES,
     STATEFUL_SETS,
+    STORAGE_CLASSES,
 )
 from kohort.objects.json_types import JsonObject
 
@@ -166,17 +168,36 @@ async def test_a_namespace_held_by_a_finalizer_says_that_it_is_empty() -> None:
         }
 
 
-async def test_a_volume_that_others_made_is_released_and_left_to_them() -> None:
+@pytest.mark.parametrize(("provisioner", "phase"), [("example.com/disks", "Released"), ("", "Failed")])
+async def test_a_volume_of_another_provisioner_is_left_to_it_and_one_made_by_hand_cannot_be_deleted(
+    provisioner: str, phase: str
+) -> None:
     async with puppet() as scene:
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "theirs"}
         spec |= {"persistentVolumeReclaimPolicy": "Delete", "hostPath": {"path": "/nowhere"}}
-        await scene.client.create(PERSISTENT_VOLUMES, {"metadata": {"name": "v"}, "spec": spec})
+        metadata = {"name": "v", "annotations": {"pv.kubernetes.io/provisioned-by": provisioner} if provisioner else {}}
+        await scene.client.create(PERSISTENT_VOLUMES, {"metadata": metadata, "spec": spec})
         await scene.settle()
         await scene.create(PERSISTENT_VOLUME_CLAIMS, "c", spec={**STORAGE, "storageClassName": "theirs"})
         await scene.settle()
         assert scene.status(PERSISTENT_VOLUME_CLAIMS, "c")["phase"] == "Bound"
         await scene.delete(PERSISTENT_VOLUME_CLAIMS, "c")
-        assert (scene.cluster.find(PERSISTENT_VOLUMES, "v") or {})["status"]["phase"] == "Released"
+        text = "host_path deleter only supports /tmp/.+ but received provided /nowhere"
+        status = (scene.cluster.find(PERSISTENT_VOLUMES, "v") or {})["status"]
+        assert (status["phase"], status.get("message")) == (phase, text if phase == "Failed" else None)
+        failed = {("Warning", "VolumeFailedDelete", text)} if phase == "Failed" else set()
+        assert scene.events("PersistentVolume") == failed
+
+
+async def test_a_claim_of_another_provisioner_carries_its_name() -> None:
+    async with puppet() as scene:
+        await scene.client.create(STORAGE_CLASSES, {"metadata": {"name": "disks"}, "provisioner": "example.com/disks"})
+        await scene.settle()
+        await scene.create(PERSISTENT_VOLUME_CLAIMS, "c", spec={**STORAGE, "storageClassName": "disks"})
+        await scene.settle()
+        notes = scene.get(PERSISTENT_VOLUME_CLAIMS, "c")["metadata"]["annotations"]
+        assert notes["volume.kubernetes.io/storage-provisioner"] == "example.com/disks"
+        assert {reason for _, reason, _ in scene.events("PersistentVolumeClaim")} == {"ExternalProvisioning"}
 
 
 async def test_what_is_made_for_an_owner_that_goes_stays_until_another_child_goes_or_for_a_while() -> None:

@@ -1,22 +1,37 @@
 """Which volume a claim gets, and when one is provisioned."""
 
+import msgspec
 import pytest
 
 from kohort.cluster.workloads.volumes.plan import (
     SELECTED_NODE,
+    AskProvisioner,
     Assign,
     Bind,
+    Delete,
+    Fail,
     Lost,
     Provision,
+    Reclaim,
+    Stay,
     Step,
     Wait,
     default_class,
     next_step,
+    reclaim,
 )
 from kohort.objects.core import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec
+from kohort.objects.json_types import Json
 from kohort.objects.meta import ObjectMeta, ObjectReference
 from kohort.objects.storage import StorageClass
-from kohort.objects.volumes import PersistentVolumeStatus, VolumeResources
+from kohort.objects.volumes import (
+    CsiVolume,
+    HostPath,
+    LocalVolume,
+    NfsVolume,
+    PersistentVolumeStatus,
+    VolumeResources,
+)
 from kohort.rules.local_volumes import PROVISIONER
 
 
@@ -61,6 +76,44 @@ def test_the_smallest_volume_that_fits_is_taken() -> None:
     assert step(claim("2Gi"), volume("big", "10Gi"), volume("fit", "2Gi"), volume("small", "1Gi")) == Bind("fit")
 
 
+def test_a_volume_with_fewer_access_modes_is_preferred() -> None:
+    many = msgspec.structs.replace(volume("v").spec, access_modes=("ReadWriteOnce", "ReadWriteMany"))
+    assert step(claim(), msgspec.structs.replace(volume("many"), spec=many), volume("one", "5Gi")) == Bind("one")
+
+
+_NO_PLUGIN = 'error getting deleter volume plugin for volume "v": no volume plugin matched'
+_NOT_DELETABLE = 'error getting deleter volume plugin for volume "v": no deletable volume plugin matched'
+_ELSEWHERE = "host_path deleter only supports /tmp/.+ but received provided /srv"
+
+
+@pytest.mark.parametrize(
+    ("policy", "provisioner", "source", "wanted"),
+    [
+        ("Retain", PROVISIONER, {"host_path": HostPath("/srv")}, Stay()),
+        ("Delete", PROVISIONER, {"host_path": HostPath("/srv")}, Delete()),
+        ("Delete", "example.com/disks", {"host_path": HostPath("/srv")}, Stay()),
+        ("Delete", "", {"csi": CsiVolume("a.b")}, Stay()),
+        ("Delete", "", {"host_path": HostPath("/tmp/x")}, Stay()),
+        ("Delete", "", {"host_path": HostPath("/srv")}, Fail("VolumeFailedDelete", _ELSEWHERE)),
+        ("Delete", "", {"nfs": NfsVolume("a")}, Fail("VolumeFailedDelete", _NOT_DELETABLE)),
+        ("Delete", "", {"local": LocalVolume("/srv")}, Fail("VolumeFailedDelete", _NO_PLUGIN)),
+        ("Recycle", "", {"nfs": NfsVolume("a")}, Stay()),
+        (
+            "Recycle",
+            "",
+            {"csi": CsiVolume("a.b")},
+            Fail("VolumeFailedRecycle", "No recycler plugin found for the volume!"),
+        ),
+    ],
+)
+def test_what_becomes_of_a_volume_whose_claim_is_gone(
+    policy: str, provisioner: str, source: dict[str, Json], wanted: Reclaim
+) -> None:
+    notes = {"pv.kubernetes.io/provisioned-by": provisioner} if provisioner else {}
+    spec = PersistentVolumeSpec(persistent_volume_reclaim_policy=policy, **source)
+    assert reclaim(PersistentVolume(metadata=ObjectMeta(name="v", annotations=notes), spec=spec)) == wanted
+
+
 def test_a_reserved_volume_is_preferred_and_those_of_others_are_not_touched() -> None:
     assert step(claim(), volume("free"), volume("mine", claimed_by="c")) == Bind("mine")
     assert isinstance(step(claim(), volume("theirs", claimed_by="d")), Wait)
@@ -85,9 +138,7 @@ def test_provisioning_follows_the_class() -> None:
     assert isinstance(waiting, Wait)
     assert waiting.reason == "WaitForFirstConsumer"
     assert step(claim(storage_class="later", node="n1"), storage_class=LATER) == Provision("n1")
-    foreign = step(claim(storage_class="other"), storage_class=OTHER)
-    assert isinstance(foreign, Wait)
-    assert foreign.reason == "ExternalProvisioning"
+    assert step(claim(storage_class="other"), storage_class=OTHER) == AskProvisioner("example.com/disks")
     assert isinstance(step(claim(storage_class="")), Wait)
     none = StorageClass(ObjectMeta(name="none"), provisioner="kubernetes.io/no-provisioner")
     text = "no volume plugin matched name: kubernetes.io/no-provisioner"

@@ -34,6 +34,7 @@ class Claims:
         self.client = manager.client
         self.directory = directory
         self.recorder = manager.recorder("persistentvolume-controller")
+        self.expansion_recorder = manager.recorder("volume_expand")
         self.claims = manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
         self.volumes = manager.informer(PERSISTENT_VOLUMES, PersistentVolume)
         self.classes = manager.informer(STORAGE_CLASSES, StorageClass)
@@ -80,8 +81,13 @@ class Claims:
         match step:
             case volume_plan.Bind(volume):
                 await self._bind(claim, volume)
+                if volume_plan.awaits_expansion(claim):
+                    text = "waiting for an external controller to expand this PVC"
+                    self.expansion_recorder.normal(PERSISTENT_VOLUME_CLAIMS, claim, "ExternalExpanding", text)
             case volume_plan.Provision(node):
                 await self._provision(claim, node)
+            case volume_plan.AskProvisioner():
+                await self._ask_provisioner(claim, step)
             case volume_plan.Assign(name):
                 body = {"spec": {"storageClassName": name}}
                 await self.client.patch(PERSISTENT_VOLUME_CLAIMS, key.name, key.namespace, body)
@@ -93,6 +99,13 @@ class Claims:
                 record = self.recorder.warning if warning else self.recorder.normal
                 record(PERSISTENT_VOLUME_CLAIMS, claim, reason, message)
         return None
+
+    async def _ask_provisioner(self, claim: PersistentVolumeClaim, step: volume_plan.AskProvisioner) -> None:
+        metadata = claim.metadata
+        if not step.annotations.items() <= metadata.annotations.items():
+            body = {"metadata": {"annotations": step.annotations}}
+            await self.client.patch(PERSISTENT_VOLUME_CLAIMS, metadata.name, metadata.namespace, body)
+        self.recorder.normal(PERSISTENT_VOLUME_CLAIMS, claim, "ExternalProvisioning", step.message)
 
     def _consumers(self, key: Key) -> list[str]:
         """Pods that want the claim and have no node yet."""
@@ -175,6 +188,7 @@ class Volumes:
     def __init__(self, manager: Manager, directory: Path) -> None:
         self.client = manager.client
         self.directory = directory
+        self.recorder = manager.recorder("persistentvolume-controller")
         self.volumes = manager.informer(PERSISTENT_VOLUMES, PersistentVolume)
         self.claims = manager.informer(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
         controller = manager.controller("persistentvolume", self.reconcile, workers=2, max_delay=30)
@@ -193,13 +207,23 @@ class Volumes:
             if phase != "Bound":
                 await self._remove_protection(volume)
             return None
-        if phase == "Released" and _deletes_itself(volume):
-            await self._reclaim(volume)
-        elif phase != volume.status.phase:
-            await self.client.patch(
-                PERSISTENT_VOLUMES, key.name, "", {"status": {"phase": phase}}, subresource="status"
-            )
+        match volume_plan.reclaim(volume) if phase == "Released" else volume_plan.Stay():
+            case volume_plan.Delete():
+                await self._delete(volume)
+            case volume_plan.Fail(reason, message):
+                if await self._report(volume, "Failed", message):
+                    self.recorder.warning(PERSISTENT_VOLUMES, volume, reason, message)
+            case volume_plan.Stay() if phase != "Released" or volume.status.phase != "Failed":
+                await self._report(volume, phase)
         return None
+
+    async def _report(self, volume: PersistentVolume, phase: str, message: str = "") -> bool:
+        """Whether that is news."""
+        if (phase, message) == (volume.status.phase, volume.status.message):
+            return False
+        body = {"status": {"phase": phase, "message": message or None}}
+        await self.client.patch(PERSISTENT_VOLUMES, volume.metadata.name, "", body, subresource="status")
+        return True
 
     async def _phase(self, volume: PersistentVolume) -> str:
         reference = volume.spec.claim_ref
@@ -212,7 +236,7 @@ class Volumes:
             return "Released" if live is None or live["metadata"]["uid"] != reference.uid else "Bound"
         return "Bound"
 
-    async def _reclaim(self, volume: PersistentVolume) -> None:
+    async def _delete(self, volume: PersistentVolume) -> None:
         path = self.directory / volume.metadata.name
         await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
         try:
@@ -229,12 +253,6 @@ class Volumes:
             await self.client.patch(PERSISTENT_VOLUMES, volume.metadata.name, "", body)
         except NotFound:
             return
-
-
-def _deletes_itself(volume: PersistentVolume) -> bool:
-    """Whether this controller deletes the volume: volumes of other provisioners are theirs to delete."""
-    ours = volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER
-    return ours and volume.spec.persistent_volume_reclaim_policy == "Delete"
 
 
 def claim_reference(claim: PersistentVolumeClaim) -> JsonObject:

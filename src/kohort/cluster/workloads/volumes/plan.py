@@ -4,15 +4,28 @@
 |---|---|
 | was bound, and its volume is gone or bound to another claim | it is lost |
 | names a volume | bind to it once it is there, fits and is free or already ours |
-| a free volume fits | bind to the smallest one |
+| a free volume fits | bind to the one with the fewest access modes, of these the smallest |
 | says nothing about a class, and there is a default one now | take that |
 | class "" | wait: dynamic provisioning is switched off |
 | class waits for its first consumer, no node chosen | wait for a pod, or for the scheduler if there is one |
 | class without a provisioner | wait for a volume |
 | class of our provisioner | provision |
-| class of another provisioner | wait for it |
+| class of another provisioner | say in annotations that it is its turn, and wait |
+
+When the claim is gone, the volume is Released. What follows depends on its reclaim policy:
+
+| policy | volume | then |
+|---|---|---|
+| Retain | any | it stays |
+| Delete | provisioned here | it is deleted |
+| Delete | of another provisioner, or CSI | it stays: its driver deletes it |
+| Delete | hostPath below /tmp | it stays; Kubernetes deletes the directory |
+| Delete | other | it fails: there is no plugin that could delete it |
+| Recycle | hostPath, NFS | it stays; Kubernetes runs a pod that empties it |
+| Recycle | other | it fails |
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -23,10 +36,14 @@ from kohort.objects.core import PersistentVolume, PersistentVolumeClaim
 from kohort.objects.quantity import Quantity
 from kohort.objects.selectors import LabelSelector
 from kohort.objects.storage import StorageClass
-from kohort.rules.local_volumes import PROVISIONER
+from kohort.rules.local_volumes import PROVISIONED_BY, PROVISIONER
 
 _IN_TREE: Final = "kubernetes.io/"
 """Of provisioners that were part of Kubernetes once, and of the one that stands for none."""
+STORAGE_PROVISIONER: Final = (
+    "volume.beta.kubernetes.io/storage-provisioner",
+    "volume.kubernetes.io/storage-provisioner",
+)
 SELECTED_NODE: Final = well_known_names.SELECTED_NODE
 BOUND_BY_CONTROLLER: Final = well_known_names.BOUND_BY_CONTROLLER
 BIND_COMPLETED: Final = well_known_names.BIND_COMPLETED
@@ -48,6 +65,25 @@ class Provision(msgspec.Struct, frozen=True):
     """Where the directory must be; empty when any node will do."""
 
 
+class AskProvisioner(msgspec.Struct, frozen=True):
+    """Another program makes the volume."""
+
+    provisioner: str
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """By which such a program finds its claims."""
+        return dict.fromkeys(STORAGE_PROVISIONER, self.provisioner)
+
+    @property
+    def message(self) -> str:
+        return (
+            f"Waiting for a volume to be created either by the external provisioner '{self.provisioner}' or manually "
+            "by the system administrator. If volume creation is delayed, please verify that the provisioner is running "
+            "and correctly registered."
+        )
+
+
 class Lost(msgspec.Struct, frozen=True):
     """The claim was bound, and is not any more: that is the end of it."""
 
@@ -61,7 +97,53 @@ class Assign(msgspec.Struct, frozen=True):
     storage_class: str
 
 
-Step = Wait | Bind | Provision | Lost | Assign
+Step = Wait | Bind | Provision | AskProvisioner | Lost | Assign
+
+
+class Stay(msgspec.Struct, frozen=True):
+    """A volume without a claim stays as it is."""
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """The volume is deleted with its directory."""
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """The reclaim policy cannot be carried out."""
+
+    reason: str
+    message: str
+
+
+Reclaim = Stay | Delete | Fail
+
+
+def reclaim(volume: PersistentVolume) -> Reclaim:
+    """What to do with a volume whose claim is gone."""
+    spec = volume.spec
+    provisioner = volume.metadata.annotations.get(PROVISIONED_BY, "")
+    if spec.persistent_volume_reclaim_policy == "Recycle":
+        recyclable = spec.host_path is not None or spec.nfs is not None
+        return Stay() if recyclable else Fail("VolumeFailedRecycle", "No recycler plugin found for the volume!")
+    if spec.persistent_volume_reclaim_policy != "Delete":
+        return Stay()
+    if provisioner == PROVISIONER:
+        return Delete()
+    if provisioner or spec.csi is not None:
+        return Stay()
+    if spec.host_path is not None:
+        return _delete_directory(spec.host_path.path)
+    problem = "no deletable volume plugin matched" if spec.nfs is not None else "no volume plugin matched"
+    name = volume.metadata.name
+    return Fail("VolumeFailedDelete", f'error getting deleter volume plugin for volume "{name}": {problem}')
+
+
+def _delete_directory(path: str) -> Reclaim:
+    """Nothing outside of /tmp is deleted; neither is what is in it, unless it was provisioned here."""
+    if re.match("/tmp/.+", path):
+        return Stay()
+    text = f"host_path deleter only supports /tmp/.+ but received provided {path}"
+    return Fail("VolumeFailedDelete", text)
 
 
 def next_step(
@@ -82,7 +164,7 @@ def next_step(
     if preclaimed:
         return Bind(preclaimed[0].metadata.name)
     if fitting and (not waits or node):
-        return Bind(min(fitting, key=_size).metadata.name)
+        return Bind(min(fitting, key=lambda one: (len(one.spec.access_modes), _size(one))).metadata.name)
     if claim.spec.storage_class_name is None and default_class:
         return Assign(default_class)
     if not claim.spec.storage_class_name:
@@ -96,12 +178,14 @@ def next_step(
         text = f"no volume plugin matched name: {storage_class.provisioner}"
         return Wait("ProvisioningFailed", text, warning=True)
     if storage_class.provisioner != PROVISIONER:
-        text = (
-            f"Waiting for a volume to be created either by the external provisioner '{storage_class.provisioner}' "
-            "or manually by the system administrator"
-        )
-        return Wait("ExternalProvisioning", text)
+        return AskProvisioner(storage_class.provisioner)
     return Provision(node)
+
+
+def awaits_expansion(claim: PersistentVolumeClaim) -> bool:
+    """Whether a bound claim asks for more than its volume has. Drivers make volumes larger; there are none here."""
+    wanted, found = claim.spec.resources.requests.get("storage", "0"), claim.status.capacity.get("storage", "0")
+    return claim.status.phase == "Bound" and Quantity.parse(wanted) > Quantity.parse(found)
 
 
 def default_class(classes: Iterable[StorageClass]) -> str:
