@@ -32,6 +32,7 @@ from kohort.dashboard.cluster_cache import NODES_KEY, ClusterCache
 from kohort.dashboard.commands import PARAMETERS, VERBS_WITHOUT_GROUPS, ActionRefused, ActionRequest, Commands, Verb
 from kohort.dashboard.fleet import FleetFilter, FleetRow
 from kohort.dashboard.log_stream import MOST_PODS, ContainerLog
+from kohort.dashboard.node_volumes import claims_bound_to_node
 from kohort.dashboard.nodes_page import PodRequests, nodes_page
 from kohort.dashboard.pages.action import action_sections, form_sections
 from kohort.dashboard.pages.drain import drain_sections
@@ -60,7 +61,6 @@ from kohort.groups.failure_recorder import config_map_name
 from kohort.groups.node_loss import not_ready_since
 from kohort.inspection.drain_forecast import forecast_drain
 from kohort.inspection.history import NoSuchRevision
-from kohort.inspection.node_bound_claims import claims_bound_to_node
 from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import PlainWorkload
 from kohort.kube import clock

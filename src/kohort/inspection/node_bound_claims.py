@@ -2,9 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from kohort.kube.client import Client
-from kohort.kube.errors import Forbidden
-from kohort.kube.resources import PERSISTENT_VOLUMES
 from kohort.objects.core import Node, Pod
 from kohort.objects.volumes import PersistentVolume, PersistentVolumeClaim
 from kohort.rules.scheduling.affinity_terms import NodeRule
@@ -24,19 +21,6 @@ def node_bound_claims(
         for claim in claims
         if (volume := by_name.get(claim.spec.volume_name)) is not None and not _reached(volume, others)
     )
-
-
-async def claims_bound_to_node(
-    client: Client, node: str, nodes: Sequence[Node], claims: Sequence[PersistentVolumeClaim]
-) -> frozenset[ClaimKey] | None:
-    """With the rights of the client; None if it may not list volumes, and there is a claim that could be bound."""
-    if not any(claim.spec.volume_name for claim in claims):
-        return frozenset()
-    try:
-        volumes = await client.list(PERSISTENT_VOLUMES, type=PersistentVolume)
-    except Forbidden:
-        return None
-    return node_bound_claims(node, nodes, claims, volumes.items)
 
 
 def claims_of_pods(pods: Sequence[Pod], bound: frozenset[ClaimKey]) -> Mapping[str, Sequence[str]]:

@@ -5,9 +5,9 @@ from collections.abc import Collection
 from kohort.cli.actions import snapshot_reader
 from kohort.cli.actions.output_formats import document, show
 from kohort.cli.connection import NOT_YET, Refusal
+from kohort.dashboard.node_volumes import claims_bound_to_node
 from kohort.groups.node_loss import not_ready_since
 from kohort.inspection.drain_forecast import drain_lines, forecast_drain
-from kohort.inspection.node_bound_claims import claims_bound_to_node
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.client import Client
 from kohort.kube.errors import Forbidden
