@@ -111,6 +111,8 @@ class Configurations:
         """Whose rules match, by operation, resource, subresource, and whether there is a namespace."""
 
     def webhooks(self) -> list[Webhook]:
+        """In the order in which they are called: configurations by name, as the store lists them, and the webhooks of
+        one configuration as they are written there."""
         stored = self._store.list(self._bucket)
         # The store hands out the same list until something in it changes.
         if stored is not self._seen:

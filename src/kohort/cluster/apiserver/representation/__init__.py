@@ -1,1 +1,1 @@
-"""Objects as clients want them: JSON, YAML, protobuf, tables, and how the format is negotiated."""
+"""Objects as clients want them: JSON, YAML and tables, and how the format is negotiated."""
