@@ -116,7 +116,8 @@ class WorkloadOperations(Protocol):
         ...
 
     async def upgrade(self, release: BatchRelease, desired: int) -> ActionResult:
-        """`desired` replicas of the new version; never fewer than there are."""
+        """`desired` replicas of the new version; fewer than there are only once the Rollout says that no requests reach
+        them any more."""
         ...
 
     async def restore_lost_hold(self, release: BatchRelease) -> tuple[ReleaseEvent, ...]:

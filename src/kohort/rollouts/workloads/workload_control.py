@@ -46,13 +46,12 @@ class WorkloadControl(ABC, Generic[T]):
     resource: ClassVar[Resource]
     type_label: ClassVar[str]
     unit: ClassVar[str]
+    """What replicas are called in messages."""
 
     @property
     def noun(self) -> str:
         """One of what `unit` counts."""
         return self.unit.removesuffix("s")
-
-    """What replicas are called in messages."""
 
     def __init__(self, client: Client, cache: RolloutCache, withdrawal: PodWithdrawal | None = None) -> None:
         """`withdrawal` takes pods out of Services before they are replaced."""
