@@ -110,6 +110,12 @@ def deleting(found: BatchRelease) -> BatchRelease:
                 rollout_labels.REMOVE_CANARY_SERVICE,
             ],
         ),
+        (
+            EndReason.SUPERSEDED,
+            False,
+            True,
+            [rollout_labels.TO_STABLE, rollout_labels.RELEASE_CONTROL, rollout_labels.REMOVE_CANARY_SERVICE],
+        ),
     ],
 )
 def test_the_order_follows_the_reason(reason: EndReason, in_place: bool, keeps_hold: bool, steps: list[str]) -> None:
@@ -123,8 +129,11 @@ def test_the_order_follows_the_reason(reason: EndReason, in_place: bool, keeps_h
 def test_the_pin_never_outlives_the_canary_service(reason: EndReason, in_place: bool, keeps_hold: bool) -> None:
     workload = IN_PLACE if in_place else WORKLOAD
     steps = finalizing.order(reason, ending(workload=workload, keeps_hold=keeps_hold))
-    assert steps.index(rollout_labels.RESTORE_STABLE) < steps.index(rollout_labels.REMOVE_CANARY_SERVICE)
     assert steps.index(rollout_labels.TO_STABLE) < steps.index(rollout_labels.REMOVE_CANARY_SERVICE)
+    if reason is EndReason.SUPERSEDED:  # The next version needs the pin.
+        assert rollout_labels.RESTORE_STABLE not in steps
+        return
+    assert steps.index(rollout_labels.RESTORE_STABLE) < steps.index(rollout_labels.REMOVE_CANARY_SERVICE)
 
 
 def test_a_rollout_without_progress_has_nothing_to_end() -> None:
@@ -286,6 +295,31 @@ def test_a_written_release_is_looked_at_again_later(action: Action) -> None:
     here = ending(rollout_labels.RESUME, release=release(2))
     found = finalizing.decide_after(here, EndReason.ROLLBACK, action, Done(changed=True))
     assert (found.done, found.decision.requeue, step_of(found)) == (False, 3.0, rollout_labels.RESUME)
+
+
+def test_before_another_version_every_step_is_stored_with_the_time_of_the_release() -> None:
+    here = ending(rollout_labels.RELEASE_CONTROL, after=60.0)
+    found = finalizing.decide(here, EndReason.SUPERSEDED)
+    assert (found.done, found.decision.action, found.decision.requeue) == (False, None, 0.0)
+    assert step_of(found) == rollout_labels.REMOVE_CANARY_SERVICE
+    assert found.decision.state.progress is not None
+    assert found.decision.state.progress.last_update_time == here.progress.last_update_time
+
+
+@pytest.mark.parametrize(
+    ("reason", "result", "done", "message"),
+    [
+        (EndReason.SUPERSEDED, Waiting("deleted", 3.0, changed=True), True, ""),
+        (EndReason.SUPERSEDED, Waiting("not yet", 3.0), False, ""),
+        (EndReason.ROLLBACK, Waiting("deleted", 3.0, changed=True), False, "deleted"),
+    ],
+)
+def test_only_before_another_version_the_canary_service_needs_no_grace_period(
+    reason: EndReason, result: ActionResult, done: bool, message: str
+) -> None:
+    here = ending(rollout_labels.REMOVE_CANARY_SERVICE)
+    found = finalizing.decide_after(here, reason, RemoveCanaryService(), result)
+    assert (found.done, found.decision.state.message) == (done, message)
 
 
 @pytest.mark.parametrize(("after", "stalled"), [(0, False), (599, False), (600, True), (9999, True)])

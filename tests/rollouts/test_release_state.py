@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.rollouts.observations import NOW, WORKLOAD, observation, progress, rollout
 
 from kohort.kube.clock import format_time
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition
 from kohort.rollouts.action_result import DONE, Done, Problem, ProblemReason, Waiting
 from kohort.rollouts.release_state import (
@@ -121,6 +122,29 @@ def test_an_index_that_names_no_step_means_the_first(index: int, replicas: int |
 @pytest.mark.parametrize(("after", "left"), [(0, 60.0), (59, 1.0), (60, 0.0), (100, 0.0)])
 def test_how_long_until_a_time(after: float, left: float) -> None:
     assert observation(after=after).seconds_until(format_time(NOW), 60) == left
+
+
+@pytest.mark.parametrize(("after", "left"), [(0, 3.0), (1, 2.0), (3, 0.0), (60, 0.0)])
+def test_a_release_settles_for_three_seconds_before_its_first_step(after: float, left: float) -> None:
+    assert observation(reason=rollout_labels.INITIALIZING, after=after).settle_left == left
+    assert observation(reason="", after=after).settle_left == 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "other"),
+    [
+        ({}, False),
+        ({"in_rollback": True}, False),
+        ({"canary_revision": "v3"}, True),
+        ({"canary_revision": "v1", "in_rollback": True}, True),
+        ({"canary_revision": "v3", "in_progress": False}, False),
+    ],
+)
+def test_which_workload_has_another_version_than_its_release(changes: JsonObject, other: bool) -> None:
+    here = observation(workload=msgspec.structs.replace(WORKLOAD, **changes))
+    assert here.has_other_version is other
+    assert not here.with_state(msgspec.structs.replace(here.state, progress=None)).has_other_version
+    assert not observation(workload=None).has_other_version
 
 
 def test_a_time_that_was_never_stored_has_passed() -> None:

@@ -10,7 +10,7 @@ from kohort.kube.resources import NODES, PODS, Key
 from kohort.objects.core import Node, Pod
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.forecast_types import ForecastUnknown, ReleaseForecast
-from kohort.rollouts.release_forecast import SETTLE_SECONDS, ClusterRoom, GroupPlanner, Released, forecast_release
+from kohort.rollouts.release_forecast import ClusterRoom, GroupPlanner, Released, forecast_release
 from kohort.rollouts.release_state import Observation
 from kohort.rules import rollout_labels
 
@@ -21,9 +21,7 @@ def needs_forecast(observation: Observation) -> bool:
     begins = (state.phase, state.reason) == (rollout_labels.PROGRESSING, rollout_labels.INITIALIZING)
     if not begins or workload is None or workload.in_rollback or observation.in_place or not observation.steps:
         return False
-    condition = state.condition(rollout_labels.PROGRESSING)
-    began = condition.last_update_time if condition is not None else ""
-    return observation.requires_capacity or observation.seconds_until(began or "", SETTLE_SECONDS) == 0
+    return observation.requires_capacity or observation.settle_left == 0
 
 
 async def release_forecast(

@@ -8,14 +8,17 @@ size until promotion, so:
 | Success | all to the new version, unpin, promote stable, all to stable, canary Service away, release control |
 | Success, partition style | unpin, all to stable, canary Service away, lift the hold, release control |
 | Rollback | all to stable, lift the hold, release control, unpin when no canary pod is left, canary Service away |
+| Another version | all to stable, release control, canary Service away |
 | Disabled, Deleting | all to stable, unpin, canary Service away, lift the hold, release control |
 | the same, the hold to be kept | all to stable, release control, leave held, unpin, canary Service away |
 
 After the last step of a success no request reaches the old version again, and the pin goes before stable pods change
 their revision, or the stable Service would lose its endpoints while it rolls. Where both versions live in one
-Deployment, the control is released last in every order.
+Deployment, the control is released last in every other order. Before another version the pin of the stable Service
+stays, or its pods could be reached before its first step.
 
-Steps that find nothing to do follow each other in one pass; a step that changed something is stored first.
+Steps that find nothing to do follow each other in one pass; a step that changed something is stored first. Before
+another version every step is stored.
 """
 
 from enum import Enum, auto
@@ -56,6 +59,8 @@ class EndReason(Enum):
     ROLLBACK = auto()
     DISABLED = auto()
     DELETED = auto()
+    SUPERSEDED = auto()
+    """By another version, which is released next."""
 
 
 _SUCCESS: Final = (
@@ -87,6 +92,7 @@ _ROLLBACK_IN_PLACE: Final = (
     rollout_labels.REMOVE_CANARY_SERVICE,
     rollout_labels.RELEASE_CONTROL,
 )
+_SUPERSEDED: Final = (rollout_labels.TO_STABLE, rollout_labels.RELEASE_CONTROL, rollout_labels.REMOVE_CANARY_SERVICE)
 _STOPPED: Final = (
     rollout_labels.TO_STABLE,
     rollout_labels.RESTORE_STABLE,
@@ -120,6 +126,8 @@ def order(reason: EndReason, observation: Observation) -> tuple[str, ...]:
         return _SUCCESS_PARTITIONED if observation.rollout.partitioned else _SUCCESS
     if reason is EndReason.ROLLBACK:
         return _ROLLBACK if observation.extra_workload else _ROLLBACK_IN_PLACE
+    if reason is EndReason.SUPERSEDED:
+        return _SUPERSEDED
     return _STOPPED_AND_HELD if observation.keeps_hold else _STOPPED
 
 
@@ -142,8 +150,11 @@ def decide_after(
             events = (*result.events, messages.finalising_failed(result.text))
             said = with_message(state, result.text)
             return FinalizingDecision(ReleaseDecision(said, requeue=rollout_labels.RECHECK, events=events))
+        case Waiting(changed=True) if reason is EndReason.SUPERSEDED and isinstance(action, RemoveCanaryService):
+            # No route names the canary Service any more, so that its deletion needs no grace period.
+            return _next(observation.with_state(state), reason, Done(events=result.events))
         case Waiting():
-            said = with_message(state, result.text) if result.text else state
+            said = with_message(state, result.text) if result.text and reason is not EndReason.SUPERSEDED else state
             return FinalizingDecision(ReleaseDecision(said, requeue=result.seconds, events=result.events))
         case Done():
             if isinstance(action, WriteRelease | ResumeRelease | GrowToFullCapacity | DeleteRelease):
@@ -233,6 +244,9 @@ def _next(observation: Observation, reason: EndReason, result: Done) -> Finalizi
     if place == len(steps):
         state = observation.state.with_progress(finalising_step=rollout_labels.END, last_update_time=observation.stamp)
         return FinalizingDecision(ReleaseDecision(state, events=result.events), done=True)
+    if reason is EndReason.SUPERSEDED:
+        state = observation.state.with_progress(finalising_step=steps[place])
+        return FinalizingDecision(ReleaseDecision(state, requeue=0.0, events=result.events))
     state = observation.state.with_progress(finalising_step=steps[place], last_update_time=observation.stamp)
     if result.changed:
         return FinalizingDecision(ReleaseDecision(state, requeue=0.0, events=result.events))

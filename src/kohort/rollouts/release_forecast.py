@@ -28,6 +28,7 @@ from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rollouts.forecast_types import ReleaseForecast
 from kohort.rollouts.group_set import GroupSet
+from kohort.rollouts.release_state import SETTLE_SECONDS
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rollouts.traffic.draining import drain_timeout
 from kohort.rollouts.traffic.model import finalising_grace, routing_grace
@@ -53,8 +54,6 @@ class ClusterRoom(NamedTuple):
     plan_group: GroupPlanner
 
 
-SETTLE_SECONDS: Final = 3.0
-"""Between the change of a template and the first step."""
 _GRACES_OF_A_STEP: Final = 2
 """Before its routes change, until proxies know the new pods; and after."""
 _GRACES_OF_THE_END: Final = 3

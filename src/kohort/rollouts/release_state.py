@@ -26,6 +26,8 @@ from kohort.rollouts.workloads.model import ReleasedWorkload
 from kohort.rules import rollout_labels
 from kohort.rules.rollout_labels import ProgressingReason
 
+SETTLE_SECONDS: Final = 3.0
+"""Between the change of a template and the first step."""
 _NOT_UNDER_WAY: Final = (rollout_labels.INITIALIZING, rollout_labels.COMPLETED)
 
 
@@ -233,6 +235,23 @@ class Observation(msgspec.Struct, frozen=True):
     def routed(self) -> bool:
         """Steps route requests to the new version. A release in place has no pods of its own for them."""
         return bool(self.rollout.strategy.traffic_routings) and not self.in_place
+
+    @property
+    def settle_left(self) -> float:
+        """Seconds until the first step may begin. An edit of the Rollout at the same time shall count from the
+        beginning of its release on."""
+        condition = self.state.condition(rollout_labels.PROGRESSING)
+        began = condition.last_update_time if condition is not None else ""
+        return self.seconds_until(began or "", SETTLE_SECONDS)
+
+    @property
+    def has_other_version(self) -> bool:
+        """The held workload has another template than the one that this release is about: a third one, or the stable
+        one again (`ReleasedWorkload.in_rollback`)."""
+        workload, progress = self.workload, self.state.progress
+        if workload is None or progress is None:
+            return False
+        return workload.in_progress and workload.canary_revision != progress.revision
 
     def with_state(self, state: State) -> "Observation":
         return msgspec.structs.replace(self, state=state)

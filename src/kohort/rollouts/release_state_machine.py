@@ -25,15 +25,13 @@ from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Wai
 from kohort.rollouts.finalizing import EndReason, FinalizingDecision
 from kohort.rollouts.forecast_types import ForecastUnknown, ReleaseForecast
 from kohort.rollouts.messages import ReleaseEvent, ReleaseOutcome
-from kohort.rollouts.release_actions import Action, DeleteRelease, JoinTrafficRouting
-from kohort.rollouts.release_forecast import SETTLE_SECONDS
+from kohort.rollouts.release_actions import Action, JoinTrafficRouting
 from kohort.rollouts.release_state import (
     Observation,
     ReleaseDecision,
     ReleaseWait,
     State,
     with_condition,
-    with_grace_times,
     with_message,
     with_reason,
     with_references,
@@ -42,7 +40,7 @@ from kohort.rollouts.release_state import (
     without_wait,
 )
 from kohort.rollouts.rollout_types import ReleaseProgress
-from kohort.rollouts.traffic.actions import CheckReferences, RemoveCanaryService, RouteAllToStable
+from kohort.rollouts.traffic.actions import CheckReferences
 from kohort.rules import rollout_labels
 from kohort.rules.rollout_labels import ProgressingReason
 
@@ -83,7 +81,7 @@ def decide_after(observation: Observation, action: Action, result: ActionResult)
     if reason == rollout_labels.CANCELLING:
         return _cancelling(observation, finalizing.decide_after(observation, EndReason.ROLLBACK, action, result))
     if is_superseded(observation):
-        return _reset_after(observation, action, result)
+        return _restarted(observation, finalizing.decide_after(observation, EndReason.SUPERSEDED, action, result))
     return step_state_machine.decide_after(observation, action, result)
 
 
@@ -114,16 +112,14 @@ def _initializing_after(observation: Observation, action: Action, result: Action
 
 def _rolled_back_before_start(observation: Observation) -> bool:
     """The old template is back before the release could begin: something that it needs may be missing for good."""
-    workload, progress = observation.workload, observation.state.progress
-    begun = progress is not None and progress.current_step_state == rollout_labels.BEFORE_UPGRADE
-    return (
-        workload is not None
-        and progress is not None
-        and begun
-        and workload.in_progress
-        and workload.in_rollback
-        and workload.canary_revision != progress.revision
-    )
+    if not _goes_back(observation):
+        return False
+    return observation.progress.current_step_state == rollout_labels.BEFORE_UPGRADE
+
+
+def _goes_back(observation: Observation) -> bool:
+    """The template is the stable one again."""
+    return observation.has_other_version and observation.workload is not None and observation.workload.in_rollback
 
 
 def _has_nothing_to_resize(observation: Observation) -> bool:
@@ -183,10 +179,7 @@ def _checked(observation: Observation, result: ActionResult) -> ReleaseDecision:
         return held
     if (held := _held_by_capacity(observation.with_state(state))) is not None:
         return held
-    condition = state.condition(rollout_labels.PROGRESSING)
-    began = condition.last_update_time if condition is not None else ""
-    left = observation.seconds_until(began or "", SETTLE_SECONDS)
-    if left > 0:
+    if (left := observation.settle_left) > 0:
         return ReleaseDecision(state, requeue=left, events=result.events)
     if observation.rollout.traffic_routing and not observation.in_place:
         return ReleaseDecision(state, JoinTrafficRouting(), events=result.events)
@@ -289,26 +282,15 @@ def _observed(observation: Observation) -> State:
 
 def _changed_version(observation: Observation) -> ReleaseDecision | None:
     """The user has put another template on the workload: the stable one again, or a third one."""
-    workload = observation.workload
-    assert workload is not None
-    if not workload.in_progress or workload.canary_revision == observation.progress.revision:
-        return None
-    if workload.in_rollback:
+    if _goes_back(observation):
         return _rolled_back(observation)
     return _superseded(observation) if is_superseded(observation) else None
 
 
 def is_superseded(observation: Observation) -> bool:
-    workload = observation.workload
-    progress = observation.state.progress
-    return (
-        workload is not None
-        and progress is not None
-        and workload.in_progress
-        and not workload.in_rollback
-        and bool(progress.revision)
-        and workload.canary_revision != progress.revision
-    )
+    """The template is a third one."""
+    other = observation.has_other_version and not _goes_back(observation)
+    return other and bool(observation.progress.revision)
 
 
 def _rolled_back(observation: Observation) -> ReleaseDecision:
@@ -322,63 +304,29 @@ def _rolled_back(observation: Observation) -> ReleaseDecision:
 
 
 def _superseded(observation: Observation) -> ReleaseDecision:
-    """Traffic back, then the canary of the version in between goes. The pin of the stable Service stays, or pods of the
-    next version could be reached before its first step."""
+    """The release of the version in between ends, and begins anew with the newest one."""
     if not (observation.extra_workload or observation.in_place or observation.rollout.partitioned):
         state = with_message(observation.state, messages.NEW_VERSION_DURING_BLUE_GREEN)
         state, events = with_wait(state, ReleaseWait.ROLLBACK, messages.NEWER_VERSION)
         return ReleaseDecision(state, events=events)
-    cursor = observation.progress.finalising_step
-    if cursor not in _RESET_STEPS or observation.state.reason != rollout_labels.IN_ROLLING:
+    steps = finalizing.order(EndReason.SUPERSEDED, observation)
+    begun = observation.progress.finalising_step in steps and observation.state.reason == rollout_labels.IN_ROLLING
+    if not begun:
         state = with_reason(observation.state, rollout_labels.IN_ROLLING, messages.IN_PROGRESS, observation.now)
         state = with_message(state, messages.REMOVING_SUPERSEDED_VERSION)
-        state = state.with_progress(finalising_step=_RESET_STEPS[0])
+        state = state.with_progress(finalising_step=steps[0])
         return ReleaseDecision(state, requeue=0.0, events=(messages.NEWER_VERSION,))
-    return _reset_at(observation)
+    return _restarted(observation, finalizing.decide(observation, EndReason.SUPERSEDED))
 
 
-_RESET_STEPS: Final = (rollout_labels.TO_STABLE, rollout_labels.RELEASE_CONTROL, rollout_labels.REMOVE_CANARY_SERVICE)
-
-
-def _reset_at(observation: Observation) -> ReleaseDecision:
-    cursor = observation.progress.finalising_step
-    if cursor == rollout_labels.TO_STABLE:
-        return ReleaseDecision(observation.state, RouteAllToStable())
-    if cursor == rollout_labels.REMOVE_CANARY_SERVICE:
-        return ReleaseDecision(observation.state, RemoveCanaryService())
-    if observation.release is None:
-        return _reset_next(observation, ())
-    if observation.release.metadata.deleting:
-        return ReleaseDecision(observation.state, requeue=rollout_labels.RECHECK)
-    return ReleaseDecision(observation.state, DeleteRelease())
-
-
-def _reset_after(observation: Observation, action: Action, result: ActionResult) -> ReleaseDecision:
-    state = with_grace_times(observation.state, result)
-    match action, result:
-        case _, Problem():
-            events = (*result.events, messages.finalising_failed(result.text))
-            return ReleaseDecision(with_message(state, result.text), requeue=rollout_labels.RECHECK, events=events)
-        case RemoveCanaryService(), Waiting(changed=True):
-            # No route names the canary Service any more, so that its deletion needs no grace period.
-            return _reset_next(observation.with_state(state), result.events)
-        case _, Waiting():
-            return ReleaseDecision(state, requeue=result.seconds, events=result.events)
-        case DeleteRelease(), Done():
-            return ReleaseDecision(state, requeue=rollout_labels.RECHECK, events=result.events)
-        case _:
-            return _reset_next(observation.with_state(state), result.events)
-
-
-def _reset_next(observation: Observation, events: tuple[ReleaseEvent, ...]) -> ReleaseDecision:
-    place = _RESET_STEPS.index(observation.progress.finalising_step) + 1
-    if place < len(_RESET_STEPS):
-        state = observation.state.with_progress(finalising_step=_RESET_STEPS[place])
-        return ReleaseDecision(state, requeue=0.0, events=events)
+def _restarted(observation: Observation, found: FinalizingDecision) -> ReleaseDecision:
+    if not found.done:
+        return found.decision
     text = messages.RESTARTED_WITH_NEWEST_VERSION
-    state = with_reason(observation.state, rollout_labels.INITIALIZING, text, observation.now)
+    state = with_reason(found.decision.state, rollout_labels.INITIALIZING, text, observation.now)
     fresh = msgspec.structs.replace(state, progress=first_progress(observation.with_state(state)))
-    return ReleaseDecision(fresh, requeue=0.0, events=(*events, messages.SUPERSEDED), outcome=ReleaseOutcome.SUPERSEDED)
+    events = (*found.decision.events, messages.SUPERSEDED)
+    return ReleaseDecision(fresh, requeue=0.0, events=events, outcome=ReleaseOutcome.SUPERSEDED)
 
 
 def _plan_changed(observation: Observation) -> ReleaseDecision:
@@ -411,9 +359,7 @@ def fitting_step(observation: Observation) -> int:
 
 
 def _paused(observation: Observation) -> ReleaseDecision:
-    workload = observation.workload
-    assert workload is not None
-    if workload.in_progress and workload.in_rollback and workload.canary_revision != observation.progress.revision:
+    if _goes_back(observation):
         return _rolled_back(observation)
     if step_state_machine.fails_while_paused(observation):
         return ReleaseDecision(
