@@ -366,7 +366,35 @@ def test_a_jump_leads_on_where_the_analysis_does_not_hold_the_step(judgement: Ju
 def test_a_jump_back_and_a_step_begun_again_need_no_verdict(target: int, state: str) -> None:
     found = progress(2, state, next_step_index=target)
     decision = step_state_machine.decide(observation(found=found, release=release(1), judgement=judged(None)))
-    assert found_in(decision).current_step_index == target
+    assert (found_in(decision).current_step_index, found_in(decision).analysis_attempt) == (target, 1)
+
+
+@pytest.mark.parametrize("state", [PAUSED, rollout_labels.READY])
+@pytest.mark.parametrize(
+    ("judgement", "expected"),
+    [
+        (judged(RunPhase.PASSED), "goes on"),
+        (judged(RunPhase.HELD), rollout_labels.ANALYSIS),
+        (judged(RunPhase.RUNNING), rollout_labels.ANALYSIS),
+        (judged(None), rollout_labels.ANALYSIS),
+        (judged(RunPhase.FAILED), UPGRADE),
+        (judged(RunPhase.FAILED, Mode.GATE), rollout_labels.ANALYSIS),
+    ],
+)
+def test_no_approval_leads_past_a_step_whose_analysis_has_not_passed(
+    judgement: Judgement, expected: str, state: str
+) -> None:
+    """Step 2 has paused long enough, or was approved."""
+    decision = step_state_machine.decide(
+        observation(found=progress(2, state), release=release(1), judgement=judgement, after=600)
+    )
+    found = found_in(decision)
+    if expected == "goes on":
+        assert (found.current_step_state == rollout_labels.READY) or found.current_step_index == 3
+        return
+    assert (found.current_step_index, found.current_step_state) == (2, expected)
+    ignored = EventReason.APPROVAL_IGNORED in reasons(decision)
+    assert ignored is (state == rollout_labels.READY and expected == rollout_labels.ANALYSIS)
 
 
 @pytest.mark.parametrize(

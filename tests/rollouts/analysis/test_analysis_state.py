@@ -21,7 +21,7 @@ from kohort.rollouts.analysis.analysis_state import (
 from kohort.rollouts.analysis.analysis_types import AnalysisSpec
 from kohort.rollouts.analysis.counter_samples import PodReading, PodSamples, SampleReader
 from kohort.rollouts.analysis.distributions import Distribution, bad_and_good
-from kohort.rollouts.analysis.metric_judgement import MetricVerdict
+from kohort.rollouts.analysis.metric_judgement import Limit, MetricVerdict
 from kohort.rollouts.analysis.run_types import RunPhase, RunReason, RunStatus
 
 FACTS = StepFacts(steps=3)
@@ -239,3 +239,147 @@ def test_whatever_happens_two_equal_versions_do_not_fail(story: list[tuple[str, 
         if run.phase is RunPhase.PASSED:
             assert all(state.verdict is MetricVerdict.PASSED for state in run.metrics)
             assert all(state.canary.total >= 200 for state in run.metrics)
+
+
+def test_a_second_limit_changes_nothing_about_what_a_comparison_counts() -> None:
+    """Charts, and how unlike pods are, come from the comparison: above a limit that is far away there is nothing."""
+    alone = watched(plan(TTFT, ERRORS), World(random.Random(7), slower=1.1), readings=60)
+    limited = watched(plan({**TTFT, "max": "80s"}, ERRORS), World(random.Random(7), slower=1.1), readings=60)
+    before, after = alone.metrics[0], limited.metrics[0]
+    assert {check.limit for check in after.checks} == {Limit.MAX, Limit.MAX_RATIO}
+    assert before.windows and after.windows == before.windows
+    assert (after.pods, after.canary_pods) == (before.pods, before.canary_pods)
+    assert sum(bad for bad, _ in after.canary_pods.values()) > 0
+
+
+@pytest.mark.parametrize(("compares", "limits"), [(True, {Limit.MAX, Limit.MAX_DELTA}), (False, {Limit.MAX})])
+def test_a_share_is_compared_only_where_both_versions_get_the_same_requests(compares: bool, limits: set[Limit]) -> None:
+    errors = {"name": "errorRate", "max": "50%", "maxDelta": "0.5%"}
+    facts = StepFacts(3, compares=compares)
+    run = watched(plan(errors), World(random.Random(8), errors=0.2), readings=20, facts=facts)
+    assert {check.limit for check in run.metrics[0].checks} == limits
+    assert (run.phase is RunPhase.FAILED) is compares
+
+
+def unlike(world: World, new: tuple[float, ...], old: tuple[float, ...], *, mixed: bool) -> Reading:
+    """Pods of two speeds; `mixed` gives every pod as many requests of each speed, so that the sums are the same."""
+
+    def pods(kind: str, speeds: tuple[float, ...]) -> tuple[PodSamples, ...]:
+        found = [counted([speed * 0.2 * world.rng.lognormvariate(0, 0.5) for _ in range(40)]) for speed in speeds]
+        if mixed:
+            whole = sum(found, counted([]))
+            found = [Distribution(whole.bounds, tuple(one / len(speeds) for one in whole.counts))] * len(speeds)
+        return tuple(PodSamples(f"{kind}-{place}", {"ttft": one}, {}) for place, one in enumerate(found))
+
+    return Reading(10.0, pods("new", new), pods("old", old))
+
+
+@pytest.mark.parametrize("limits", [{}, {"max": "2s"}], ids=["compared", "compared and limited"])
+def test_evidence_counts_for_less_where_pods_differ(limits: Json) -> None:
+    widths = []
+    for mixed in (True, False):
+        world, run = World(random.Random(9)), RunStatus()
+        for _ in range(30):
+            reading = unlike(world, (1.0, 2.0), (1.0, 2.0, 1.0, 2.0), mixed=mixed)
+            run = advance(plan({**TTFT, **limits}), run, reading, FACTS)
+        result = next(one for one in run.metrics[0].results if one.limit is Limit.MAX_RATIO)
+        widths.append(result.upper - result.lower)
+    assert widths[1] > 1.5 * widths[0]
+
+
+def test_a_source_that_does_not_answer_takes_no_verdict_back() -> None:
+    found = plan(TTFT, ERRORS)
+    passed = watched(found, World(random.Random(10)))
+    run = passed
+    for _ in range(50):
+        run = advance(found, run, Reading(10.0, error="503"), FACTS)
+    assert (run.phase, run.message, run.last_error) == (RunPhase.PASSED, passed.message, "503")
+
+
+@pytest.mark.parametrize(("canary", "stable"), [(100_000, 1), (1, 100_000)])
+def test_no_step_passes_before_it_has_the_samples_that_were_asked_for(canary: int, stable: int) -> None:
+    found = plan(minSamples={"canary": canary, "stable": stable})
+    run = watched(found, World(random.Random(11), requests=100), readings=60)
+    assert (run.phase, run.metrics[0].verdict) == (RunPhase.RUNNING, MetricVerdict.NO_DATA)
+    assert all(result.verdict is MetricVerdict.PASSED for result in run.metrics[0].results)
+
+
+def test_of_two_policies_the_stricter_one_decides_at_the_deadline() -> None:
+    """ttft has no samples, the share of errors is not sure."""
+    errors = {"name": "errorRate", "max": "5%"}
+    found = plan(TTFT, errors, onNoData="Pass", onInconclusive="Fail", deadline="100s", minSamples={"canary": 1})
+    run = RunStatus()
+    for _ in range(10):
+        few = (PodSamples("new-0", {"errorRate": bad_and_good(0, 1)}, {}),)
+        run = advance(found, run, Reading(10.0, few), FACTS)
+    assert run.phase is RunPhase.FAILED
+
+
+def test_what_an_advisory_metric_has_found_stays_reported() -> None:
+    errors = {**ERRORS, "critical": False, "advisory": True}
+    found = plan(TTFT, errors, minSamples={"canary": 100_000})
+    run = watched(found, World(random.Random(12), errors=0.9), readings=20)
+    assert run.metrics[1].verdict is MetricVerdict.FAILED
+    run = watched(found, World(random.Random(12), requests=1000), readings=10, run=run)
+    assert run.metrics[1].canary.above(0).share < 0.05
+    assert run.metrics[1].verdict is MetricVerdict.FAILED
+
+
+@pytest.mark.parametrize(
+    ("metric", "phase"),
+    [
+        ({"name": "queueDepth", "min": 4}, RunPhase.FAILED),
+        ({"name": "queueDepth", "min": 3}, RunPhase.PASSED),
+        ({"name": "errorRate", "min": "99%"}, RunPhase.FAILED),
+        ({"name": "errorRate", "min": "80%"}, RunPhase.PASSED),
+    ],
+)
+def test_a_value_and_a_share_can_be_too_small(metric: Json, phase: RunPhase) -> None:
+    """Pods have 3 requests in their queues, and answer a twentieth of them with an error. The least share is that of
+    good answers."""
+    assert watched(plan(metric), World(random.Random(17), errors=0.05)).phase is phase
+
+
+OTHER = (0.05, 0.2, 0.8)
+
+
+@pytest.mark.parametrize(("slower", "phase"), [(1.0, RunPhase.PASSED), (9.0, RunPhase.FAILED)])
+def test_a_limit_needs_no_stable_pod(slower: float, phase: RunPhase) -> None:
+    """The last step in partition style: no pod of the old version is left."""
+    found, run, world = plan({**TTFT, "max": "1s"}), RunStatus(), World(random.Random(18), slower=slower)
+    for _ in range(60):
+        run = advance(found, run, Reading(10.0, world.pods(4, new=True)), StepFacts(3, compares=False))
+    assert run.phase is phase
+
+
+def test_before_the_first_request_of_the_new_version_nothing_is_judged() -> None:
+    run = RunStatus()
+    for _ in range(10):
+        run = advance(plan({**TTFT, "max": "1s"}), run, Reading(10.0), StepFacts(3, compares=False))
+    assert (run.phase, run.metrics[0].verdict) == (RunPhase.RUNNING, MetricVerdict.NO_DATA)
+    assert "no samples of the new version yet" in run.message
+
+
+def with_other_buckets(pods: tuple[PodSamples, ...]) -> tuple[PodSamples, ...]:
+    """A version that counts the same latencies, about 0.2 s, in other buckets."""
+    counts = Distribution(OTHER, (0.0, 5.0, 5.0, 0.0))
+    return tuple(msgspec.structs.replace(one, counted={**one.counted, "ttft": counts}) for one in pods)
+
+
+def test_versions_whose_histograms_differ_are_not_compared() -> None:
+    """The same number of a bucket means other latencies in each."""
+    found, run, world = plan(), RunStatus(), World(random.Random(19))
+    for _ in range(40):
+        reading = world.reading()
+        run = advance(found, run, msgspec.structs.replace(reading, canary=with_other_buckets(reading.canary)), FACTS)
+    assert (run.phase, run.reason) == (RunPhase.HELD, RunReason.SOURCE_ERROR)
+    assert "different bucket boundaries" in run.message
+
+
+@pytest.mark.parametrize(("limit", "phase"), [("0.8s", RunPhase.PASSED), ("0.05s", RunPhase.FAILED)])
+def test_an_absolute_limit_is_judged_by_the_buckets_of_the_new_version(limit: str, phase: RunPhase) -> None:
+    found, run, world = plan({"name": "ttft", "quantile": 0.95, "max": limit}), RunStatus(), World(random.Random(20))
+    for _ in range(60):
+        reading = world.reading()
+        run = advance(found, run, msgspec.structs.replace(reading, canary=with_other_buckets(reading.canary)), FACTS)
+    assert run.phase is phase

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.rollouts import deployments
-from tests.rollouts.analysis.served_metrics import JudgedStory, judged_cluster, judged_rollout
+from tests.rollouts.analysis.served_metrics import ERRORS, TTFT, JudgedStory, judged_cluster, judged_rollout
 from tests.rollouts.releases import V1, V2, rollout
 from tests.rollouts.test_in_place_releases import Resizing, resizable
 
@@ -62,7 +62,7 @@ async def test_partition_style_is_judged_up_to_its_last_step(resource: Resource,
     async with judged_cluster() as judged:
         story = deployments.Story(judged.cluster, resource)
         judged.servers.slower[V2] = slower
-        await judged.analysis(steps={"from": 1})
+        await judged.analysis({**TTFT, "max": "2.5s"}, ERRORS, steps={"from": 1})
         steps = [
             {"replicas": "40%", "traffic": "40%", "pause": {"duration": 5}},
             {"replicas": "100%", "pause": {}},

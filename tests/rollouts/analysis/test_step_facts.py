@@ -5,7 +5,9 @@ import pytest
 from tests.rollouts.observations import progress, rollout
 
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts.analysis_control.run_controller import step_facts
+from kohort.rollouts.analysis.counter_samples import PodReading
+from kohort.rollouts.analysis.sources import SourceReading
+from kohort.rollouts.analysis_control.run_controller import step_facts, unread
 from kohort.rollouts.rollout_types import RolloutStatus, WorkloadRef
 
 MATCHES = [{"headers": [{"name": "a", "value": "b"}]}]
@@ -54,3 +56,19 @@ def test_partition_style_compares_as_long_as_an_old_pod_is_left(kind: str, step:
     plain = msgspec.structs.replace(plain, spec=msgspec.structs.replace(plain.spec, workload_ref=ref))
     status = RolloutStatus(canary_status=progress(1).to_status(blue_green=False))
     assert step_facts(msgspec.structs.replace(plain, status=status), 4).compares is compares
+
+
+@pytest.mark.parametrize(
+    ("read", "compares", "usable"),
+    [
+        ("new old", True, True),
+        ("new", True, False),
+        ("new", False, True),
+        ("old", True, False),
+        ("old", False, False),
+        ("", False, False),
+    ],
+)
+def test_no_version_is_judged_alone_where_both_are_compared(read: str, compares: bool, usable: bool) -> None:
+    found = SourceReading(tuple(PodReading(name, "1") for name in read.split()), problems=("old: HTTP 500",))
+    assert unread(found, ["new"], compares=compares) == ("" if usable else "old: HTTP 500")

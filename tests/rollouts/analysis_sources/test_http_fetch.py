@@ -1,13 +1,25 @@
 """Metrics over HTTP: bounded, without redirects, and only from addresses that users may send the operator to."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import msgspec
 import pytest
 from aiohttp import web
 
-from kohort.rollouts.analysis.http_fetch import MAX_ANSWER, FetchError, FetchRequest, HttpFetch, refusal
+from kohort.kube.certificate_issuing import Authority, new_authority
+from kohort.rollouts.analysis.http_fetch import (
+    MAX_ANSWER,
+    FetchError,
+    FetchRequest,
+    FetchTimeout,
+    HttpFetch,
+    refusal,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,10 +74,10 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def served(handler: Handler) -> AsyncIterator[str]:
+async def served(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     runner = web.ServerRunner(web.Server(handler, access_log=None))
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
     try:
         yield f"127.0.0.1:{runner.addresses[0][1]}"
@@ -129,6 +141,46 @@ async def test_what_is_not_read(path: str, text: str) -> None:
         seconds = 0.2 if path == "silent" else 10.0
         with pytest.raises(FetchError, match=text):
             await fetch(FetchRequest(f"http://{host}/{path}", seconds=seconds))
+
+
+async def test_an_answer_has_two_seconds() -> None:
+    now = asyncio.get_running_loop().time
+    async with served(answer) as host, fetching() as fetch:
+        began = now()
+        with pytest.raises(FetchTimeout, match="no answer within 2 s"):
+            await fetch(FetchRequest(f"http://{host}/silent"))
+        assert 2.0 <= now() - began < 4.0
+
+
+async def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served(answer) as host, fetching() as fetch:
+        for name in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.setenv(name, "http://127.0.0.1:9")
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert await fetch(FetchRequest(f"http://{host}/metrics")) == b"m 1\n# "
+
+
+async def test_a_certificate_must_be_of_the_authority_that_the_user_names(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    pair = new_authority("tests", timedelta(days=1), now=now)
+    chain, key = Authority(*pair).issue(name="model", addresses=["model"], life=timedelta(days=1), server=True, now=now)
+    other, _ = new_authority("others", timedelta(days=1), now=now)
+    (tmp_path / "chain").write_bytes(chain)
+    (tmp_path / "key").write_bytes(key)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "chain", tmp_path / "key")
+    async with served(answer, context) as host, fetching() as fetch:
+        request = FetchRequest(f"https://{host}/metrics", server_name="model", seconds=10.0)
+        trusted = msgspec.structs.replace(request, certificate_authority=pair[0].decode())
+        assert await fetch(trusted) == b"m 1\n# "
+        assert await fetch(msgspec.structs.replace(request, verifies=False)) == b"m 1\n# "
+        for refused in (
+            request,
+            msgspec.structs.replace(request, certificate_authority=other.decode()),
+            msgspec.structs.replace(trusted, server_name="another"),
+        ):
+            with pytest.raises(FetchError, match="certificate"):
+                await fetch(refused)
 
 
 async def test_neither_an_address_nor_a_name_leads_to_the_operators_machine() -> None:

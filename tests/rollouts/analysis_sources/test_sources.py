@@ -22,7 +22,7 @@ from kohort.rollouts.analysis.analysis_rules import AnalysisPlan, parse_plan
 from kohort.rollouts.analysis.analysis_types import AnalysisSpec
 from kohort.rollouts.analysis.distributions import Distribution
 from kohort.rollouts.analysis.http_fetch import FetchError, FetchRequest, HttpFetch
-from kohort.rollouts.analysis.sources import SourceError, SourceReader
+from kohort.rollouts.analysis.sources import SourceError, SourceReader, identity
 from kohort.testing import Cluster
 
 TEXT = 't_bucket{le="1"} 2\nt_bucket{le="+Inf"} 3\nr_total{code="200"} 9\nr_total{code="503"} 1\nq 4\n'
@@ -85,6 +85,23 @@ async def test_pods_are_read_by_their_addresses_with_token_and_authority() -> No
         missing = {"scrape": {"port": 1, "tokenSecretRef": {"name": "other", "key": "token"}}}
         with pytest.raises(SourceError, match="Secret default/other does not exist"):
             await SourceReader(cluster.client, fetch).read(plan(missing), "default", [pod("new", "10.0.0.1")], [])
+
+
+def test_a_pod_whose_container_has_started_again_counts_as_another_one() -> None:
+    document = pod_of("new")
+    document["status"] = {"containerStatuses": [{"name": "main", "restartCount": 0}]}
+    before = identity(msgspec.convert(document, Pod))
+    document["status"]["containerStatuses"][0]["restartCount"] = 1
+    assert identity(msgspec.convert(document, Pod)) != before
+
+
+@pytest.mark.parametrize(("tls", "verifies"), [({}, True), ({"insecureSkipVerify": True}, False)])
+async def test_certificates_are_verified_unless_the_user_says_otherwise(tls: JsonObject, verifies: bool) -> None:
+    fetch = Answers(metrics=TEXT)
+    source = {"scrape": {"port": 9000, "scheme": "https", "tls": tls}}
+    async with Cluster(parts=(), nodes=0) as cluster:
+        await SourceReader(cluster.client, fetch).read(plan(source), "default", [pod("new", "10.0.0.1")], [])
+    assert [one.verifies for one in fetch.asked] == [verifies]
 
 
 async def test_pods_that_do_not_answer_are_named_and_others_are_read() -> None:

@@ -25,6 +25,17 @@ def not_compared(name: str) -> str:
     return f"{name}: not compared, because in this step the stable version gets other requests, or none"
 
 
+def no_samples(name: str) -> str:
+    return f"{name}: no samples of the new version yet"
+
+
+def other_boundaries(name: str) -> str:
+    return (
+        f"{name}: the histograms of both versions have different bucket boundaries, so maxRatio cannot be judged; "
+        "use a max, or go on without a verdict (kohort approve --override)"
+    )
+
+
 def no_baseline(name: str, found: float, needed: float) -> str:
     return f"{name}: {counted_of(round(found), round(needed), 'sample')} of the stable set that its limit is taken from"
 

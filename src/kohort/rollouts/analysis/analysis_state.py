@@ -80,8 +80,8 @@ def advance(plan: AnalysisPlan, run: RunStatus, reading: Reading, facts: StepFac
         return run
     elapsed = run.elapsed_seconds + min(max(reading.seconds, 0.0), 3 * plan.interval)
     run = msgspec.structs.replace(run, elapsed_seconds=round(elapsed, 3))
-    if reading.error:
-        return _unreadable(plan, run, reading.error)
+    if error := reading.error or _incomparable(plan, reading, facts):
+        return _unreadable(plan, run, error)
     run = msgspec.structs.replace(run, consecutive_errors=0, last_error="", readings=run.readings + 1)
     judges = elapsed > plan.warmup
     states = {one.name: one for one in run.metrics}
@@ -114,6 +114,21 @@ def _unreadable(plan: AnalysisPlan, run: RunStatus, error: str) -> RunStatus:
     return msgspec.structs.replace(run, phase=phase, reason=RunReason.SOURCE_ERROR, message=text)
 
 
+def _incomparable(plan: AnalysisPlan, reading: Reading, facts: StepFacts) -> str:
+    """Why both sets cannot be compared: a version whose histogram has other boundaries counts other things as slow."""
+    for metric in plan.metrics if facts.compares else ():
+        if not isinstance(metric.series, HistogramSeries) or Limit.MAX_RATIO not in metric.limits:
+            continue
+        new, old = _boundaries(metric, reading.canary), _boundaries(metric, reading.stable)
+        if new and old and new != old:
+            return analysis_messages.other_boundaries(metric.name)
+    return ""
+
+
+def _boundaries(metric: JudgedMetric, pods: Iterable[PodSamples]) -> set[tuple[float, ...]]:
+    return {one.counted[metric.name].bounds for one in pods if metric.name in one.counted}
+
+
 # Counting
 
 
@@ -128,16 +143,20 @@ def _counted(
     judges: bool,
 ) -> MetricState:
     stable = [(one.pod, one.counted[metric.name]) for one in reading.stable if metric.name in one.counted]
+    canary = [(one.pod, one.counted[metric.name]) for one in reading.canary if metric.name in one.counted]
     if not state.fixed:
         state = _with_baseline(state, (found for _, found in stable))
         if not judges:
             return state
         history = [one.counters[metric.name] for one in reading.history if metric.name in one.counters]
-        state = _with_checks(plan, metric, state, history, facts)
+        state = _with_checks(plan, metric, state, history, [found for _, found in canary], facts)
         if not state.fixed or metric.counts_requests:
             # What has fixed the limit is not judged by it.
             return state
-    canary = [(one.pod, one.counted[metric.name]) for one in reading.canary if metric.name in one.counted]
+    if isinstance(metric.series, HistogramSeries):
+        canary, stable = (
+            [one for one in found if one[1].bounds == state.baseline.bounds] for found in (canary, stable)
+        )
     if not metric.counts_requests:
         canary = [(pod, _kept(metric, value)) for pod, value in _values(metric, reading)]
         stable = []
@@ -207,26 +226,35 @@ def _with_last_window(windows: tuple[Window, ...], last: Window) -> tuple[Window
 
 
 def _with_checks(
-    plan: AnalysisPlan, metric: JudgedMetric, state: MetricState, history: list[Distribution], facts: StepFacts
+    plan: AnalysisPlan,
+    metric: JudgedMetric,
+    state: MetricState,
+    history: list[Distribution],
+    canary: list[Distribution],
+    facts: StepFacts,
 ) -> MetricState:
-    """The limits, once they can be fixed."""
+    """The limits, once they can be fixed. Windows and pods are counted by the first check: a comparison comes before a
+    `max`, which may be so far away that nothing is above it, and pods that differ would all look alike."""
     error = plan.error_per_limit(facts.steps)
     baseline = state.baseline
     if baseline.total < LEAST_BASELINE:
         baseline = sum(history, baseline)
-    compared = facts.compares and any(limit.compares for limit in metric.limits)
+    compared = _compared(metric, facts)
     if compared and baseline.total < LEAST_BASELINE:
         return state
     checks: list[Check] = []
     match metric.series:
         case HistogramSeries():
+            if not compared:
+                # There may be no stable pod, and none is needed.
+                baseline = sum(canary, Distribution())
             bounds = baseline.bounds
             if not bounds:
                 return state
-            if Limit.MAX in metric.limits:
-                checks += quantile_max_checks(bounds, metric.quantile, metric.limits[Limit.MAX], error)
             if Limit.MAX_RATIO in metric.limits and facts.compares:
                 checks += ratio_checks(baseline, metric.quantile, metric.limits[Limit.MAX_RATIO], error)
+            if Limit.MAX in metric.limits:
+                checks += quantile_max_checks(bounds, metric.quantile, metric.limits[Limit.MAX], error)
         case ShareSeries():
             if Limit.MAX in metric.limits:
                 checks.append(share_max_check(metric.limits[Limit.MAX], error))
@@ -239,6 +267,10 @@ def _with_checks(
     return msgspec.structs.replace(state, baseline=baseline, checks=tuple(checks))
 
 
+def _compared(metric: JudgedMetric, facts: StepFacts) -> bool:
+    return facts.compares and any(limit.compares for limit in metric.limits)
+
+
 # Judging
 
 
@@ -247,7 +279,11 @@ def _judged(plan: AnalysisPlan, metric: JudgedMetric, state: MetricState, facts:
         text = analysis_messages.not_compared(metric.name)
         return msgspec.structs.replace(state, verdict=MetricVerdict.PASSED, message=text)
     if not state.fixed:
-        text = analysis_messages.no_baseline(metric.name, state.baseline.total, LEAST_BASELINE)
+        text = (
+            analysis_messages.no_baseline(metric.name, state.baseline.total, LEAST_BASELINE)
+            if _compared(metric, facts)
+            else analysis_messages.no_samples(metric.name)
+        )
         return msgspec.structs.replace(state, verdict=MetricVerdict.NO_DATA, message=text)
     spread = _spread(state)
     results = tuple(
