@@ -28,7 +28,7 @@ from kohort.inspection.resize_progress import ResizeCounts, ResizeProgress
 from kohort.inspection.roll_cost import RollCost
 from kohort.inspection.roll_simulation import ForecastStep
 from kohort.inspection.rollout_plan import PlannedStep, RolloutForecast
-from kohort.inspection.tree import GroupBranch, PodBranch, SetTree
+from kohort.inspection.tree import GroupBranch, PodBranch, SetTree, Subgroup
 from kohort.inspection.workload_views import WorkloadTree
 from kohort.rollouts.forecast_types import ReleaseForecast
 from kohort.up.status_records import PartRecord, ProcessRecord, RestartRecord, SupervisorRecord
@@ -36,6 +36,7 @@ from kohort.up.status_records import PartRecord, ProcessRecord, RestartRecord, S
 OUTPUTS: Final = (
     ("kohort get NAME (without NAME, a list)", SetTree),
     ("kohort get: each of groups", GroupBranch),
+    ("kohort get: each of subgroups", Subgroup),
     ("kohort get: each of pods", PodBranch),
     ("kohort get: resources of a pod", PodResources),
     ("kohort get: desired, allocated and actual", PodAmounts),

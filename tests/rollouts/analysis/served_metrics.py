@@ -48,6 +48,7 @@ class ModelServers:
         """By image, or by `cpu 100m`."""
         self.broken: Callable[[str], bool] = lambda _: False
         self.posted: list[JsonObject] = []
+        self.posts: list[FetchRequest] = []
         self.refused_posts = 0
         """So many more posts are answered with an error."""
         self.reads = 0
@@ -59,6 +60,7 @@ class ModelServers:
             raise FetchError(f"{request.url}: HTTP 503")
         if request.body:
             self.posted.append(msgspec.json.decode(request.body))
+            self.posts.append(request)
             return b""
         assert request.pod, "only addresses of pods are read"
         self.reads += 1

@@ -1,14 +1,16 @@
 """Releases that are judged by the metrics of their pods, on a cluster."""
 
 import asyncio
+import re
 
+import msgspec
 import pytest
 from tests.rollouts.analysis.analyses import analysis_spec
 from tests.rollouts.analysis.served_metrics import ERRORS, TTFT, JudgedStory, judged_cluster, judged_rollout
 from tests.rollouts.releases import NAME, NAMESPACE, V1, V2, V3
 
 from kohort.kube.errors import ApiError
-from kohort.kube.resources import ANALYSIS_RUNS, NAMESPACES, RELEASE_ANALYSES, ROLLOUTS
+from kohort.kube.resources import ANALYSIS_RUNS, NAMESPACES, RELEASE_ANALYSES, ROLLOUTS, SECRETS
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.rollout_types import ReleaseProgress
 from kohort.rollouts.step_analysis import override_document
@@ -39,8 +41,9 @@ async def test_a_slow_version_is_rolled_back_by_itself_and_says_why() -> None:
         await story.until(lambda: story.weight() in (None, "0"), timeout=1.0)
         await story.until(lambda: not story.pods(story.canary["metadata"]["name"]), timeout=120)
         assert story.images() == {V1}
-        for part in ("step(1/2) failed its analysis", "ttft q0.95", "stable", "samples", "approve --override"):
+        for part in ("step(1/2) failed its analysis", "ttft q0.95", "approve --override"):
             assert part in story.message
+        assert re.search(r": \d[^,]*s, stable \d[^,]*s \(.*\), \d+ and \d+ samples: failed, .* between ", story.message)
         condition = story.condition("Analysis")
         assert condition is not None
         assert (condition["status"], condition["reason"]) == ("False", "Failed")
@@ -293,6 +296,33 @@ async def test_events_are_posted_as_cloud_events() -> None:
         assert ": failed" in posted[0]["data"]["analysis"]
         assert posted[0]["specversion"] == "1.0"
         assert len({one["id"] for one in posted}) == len(posted)
+
+
+async def test_each_receiver_is_told_of_its_occasions_with_its_own_token() -> None:
+    async with judged_cluster() as story:
+        secret = {"metadata": {"name": "hook"}, "stringData": {"token": "secret"}}
+        await story.client.create(SECRETS, secret, NAMESPACE)
+        every = {"url": "http://10.1.2.3/all", "on": ["failed", "rolledBack", "promoted", "waiting"]}
+        await story.analysis(
+            notify=[
+                {**every, "secretRef": {"name": "hook", "key": "token"}},
+                {"url": "http://10.1.2.3/end", "on": ["promoted"]},
+            ]
+        )
+        steps = [{"replicas": 1, "traffic": "20%", "pause": {}}, {"replicas": "100%", "traffic": "100%"}]
+        await story.begin(plan=judged_rollout(steps=steps))
+        await story.change(V2)
+        await story.at(1, timeout=3600)
+        await story.approve()
+        await story.healthy(V2, timeout=3600)
+        await story.cluster.settle(30)
+        told = [
+            (one.url[-3:], msgspec.json.decode(one.body)["type"].rpartition(".")[2], one.headers.get("Authorization"))
+            for one in story.servers.posts
+        ]
+        assert told[0] == ("all", "waiting", "Bearer secret")
+        assert sorted(told[1:]) == [("all", "promoted", "Bearer secret"), ("end", "promoted", None)]
+        assert {one.headers["Content-Type"] for one in story.servers.posts} == {"application/cloudevents+json"}
 
 
 @pytest.mark.parametrize(("refused", "posted"), [(4, 1), (1000, 0)])
