@@ -22,10 +22,10 @@ from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kohort.node.api.authorization import Authorizer, CannotAuthorize, ClientUser, user_of
 from kohort.node.checkpoint import Checkpoint
 from kohort.node.container_environment import ConfigProblem
+from kohort.node.directory_images import directory_of
 from kohort.node.image_config import Image
-from kohort.node.images import NoImage, directory_of
 from kohort.node.probes import ProbeFailed, _path, request_head, run_probe
-from kohort.node.runtimes.interface import CannotStart, Launch
+from kohort.node.runtimes.interface import CannotStart, Launch, NoImage
 from kohort.node.runtimes.process.runtime import ProcessRuntime
 from kohort.node.runtimes.process.supervisor_protocol import connect
 from kohort.node.security_context import container_security

@@ -24,9 +24,9 @@ from kohort.node.container_launcher import ContainerLauncher
 from kohort.node.container_starter import ContainerStarter
 from kohort.node.container_stopper import ContainerStopper
 from kohort.node.devices.interface import Devices
+from kohort.node.directory_images import DirectoryImages
 from kohort.node.eviction import EvictionManager
 from kohort.node.heartbeat import Heartbeat
-from kohort.node.images import DirectoryImages
 from kohort.node.launch_builder import LaunchBuilder
 from kohort.node.machine_info import Machine
 from kohort.node.metrics import NodeMetrics
@@ -43,7 +43,7 @@ from kohort.node.pod_worker import PodWorker
 from kohort.node.resize.actuation import Actuator, CgroupActuator, RecordOnlyActuator
 from kohort.node.resize.allocation import Allocations
 from kohort.node.resize.pod_resize import PodResize
-from kohort.node.resize.queue import ResizeQueue
+from kohort.node.resize.resize_and_admission import ResizeQueue
 from kohort.node.resource_usage import UsageSampler
 from kohort.node.runtimes.interface import ImageSource, Instance, Runtime, parse_container_key
 from kohort.node.security_context import unenforced, unenforced_by_runtime

@@ -10,7 +10,6 @@ from kohort.node.container_launcher import ContainerLauncher
 from kohort.node.container_order import ContainerRun
 from kohort.node.container_stopper import ContainerStopper
 from kohort.node.devices.interface import DeviceProblem
-from kohort.node.images import NoImage
 from kohort.node.pod_hostname import InvalidContainer
 from kohort.node.pod_record import PodRecord, containers_of
 from kohort.node.pod_sandbox import PodSandbox
@@ -22,6 +21,7 @@ from kohort.node.runtimes.interface import (
     ImageBeingPulled,
     Instance,
     Launch,
+    NoImage,
     Runtime,
 )
 from kohort.node.stop_grace import ProbeFailed, StopReason

@@ -12,7 +12,7 @@ from kohort.node.pod_files import PodFiles
 from kohort.node.pod_record import PodRecord
 from kohort.node.pod_registry import PodRegistry
 from kohort.node.pressure import EvictionCandidate, Pressure
-from kohort.node.resize.queue import ResizeQueue
+from kohort.node.resize.resize_and_admission import ResizeQueue
 from kohort.node.runtimes.interface import Runtime
 from kohort.objects.quantity import Quantity
 

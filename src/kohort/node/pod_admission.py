@@ -16,7 +16,7 @@ from kohort.kube.tasks import cancel_all
 from kohort.node.admission_checks import NO_EXACT_GROUPS, needs_exact_groups
 from kohort.node.devices.interface import Devices
 from kohort.node.pod_record import PodRecord
-from kohort.node.resize.queue import ResizeQueue
+from kohort.node.resize.resize_and_admission import ResizeQueue
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.security_context import forbidden_sysctls
 from kohort.objects.node_pods import NodePod

@@ -30,7 +30,7 @@ from kohort.node.pod_sandbox import PodSandbox
 from kohort.node.pod_status import EVICTED
 from kohort.node.pod_status_reporter import PodStatusReporter
 from kohort.node.resize.pod_resize import PodResize
-from kohort.node.resize.queue import ResizeQueue
+from kohort.node.resize.resize_and_admission import ResizeQueue
 from kohort.node.runtimes.interface import CannotStart, Instance
 from kohort.node.stop_grace import StopReason
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem

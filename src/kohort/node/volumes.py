@@ -46,11 +46,11 @@ from kohort.kube.resources import (
 )
 from kohort.node import emptydir
 from kohort.node.container_environment import ConfigProblem, expanded, field_value, resource_value
+from kohort.node.directory_images import directory_of
 from kohort.node.image_config import read_image
-from kohort.node.images import NoImage, directory_of
 from kohort.node.machine_info import Machine
 from kohort.node.pod_record import containers_of
-from kohort.node.runtimes.interface import Mount
+from kohort.node.runtimes.interface import Mount, NoImage
 from kohort.node.sub_paths import find_sub_path, make_sub_path
 from kohort.node.syscalls import open_without_links
 from kohort.node.volume_ownership import give_to_group

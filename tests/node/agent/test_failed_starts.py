@@ -6,8 +6,7 @@ from tests.node.agent.node_bench import container, node
 
 from kohort.kube.resources import CONFIG_MAPS, SECRETS
 from kohort.node.image_config import Image
-from kohort.node.images import NoImage
-from kohort.node.runtimes.interface import ImageRequest
+from kohort.node.runtimes.interface import ImageRequest, NoImage
 from kohort.objects.json_types import JsonObject
 
 

@@ -11,7 +11,7 @@ from kohort.node.pod_record import PodRecord
 from kohort.node.resize.actuation import ActuationFailed, Actuator
 from kohort.node.resize.allocation import Allocations
 from kohort.node.resize.plan import in_progress
-from kohort.node.resize.queue import ResizeQueue
+from kohort.node.resize.resize_and_admission import ResizeQueue
 from kohort.node.resource_views import Figures, figures_of
 from kohort.node.stop_grace import StopReason
 from kohort.objects.node_pods import NodePod

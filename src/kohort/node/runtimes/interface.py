@@ -29,6 +29,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from kohort.node.image_config import Image
+from kohort.objects.container_reasons import ERR_IMAGE_PULL
 from kohort.objects.node_pods import NodeContainer, NodePod
 from kohort.resources import CgroupValues
 
@@ -286,6 +287,15 @@ class ImageRequest(msgspec.Struct, frozen=True):
     """Writes an event of the pod: type, reason, message."""
     wake: Callable[[], None]
     """Has the pod reconciled again."""
+
+
+class NoImage(Exception):
+    """This node does not have the image and cannot get it. `reason` is one that clients know; a back-off is up to the
+    agent."""
+
+    def __init__(self, message: str, reason: str = ERR_IMAGE_PULL) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class ImageSource(Protocol):

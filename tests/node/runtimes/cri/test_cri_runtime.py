@@ -14,7 +14,6 @@ from tests.node.runtimes.cri.fake_runtime import FakeRuntime, beside_http
 from kohort.kube.errors import ApiError
 from kohort.node.grpc.http2 import LARGEST
 from kohort.node.grpc.status import Code, RpcError
-from kohort.node.images import NoImage
 from kohort.node.runtimes.cri import image_pulls
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient, Unsupported
@@ -39,6 +38,7 @@ from kohort.node.runtimes.interface import (
     ImageRequest,
     Instance,
     Launch,
+    NoImage,
     PodSandboxSpec,
 )
 from kohort.node.runtimes.process.runtime import ProcessRuntime

@@ -28,7 +28,6 @@ from kohort.kube import clock
 from kohort.kube.ratelimit import TokenBucket
 from kohort.node.grpc.status import Code, RpcError
 from kohort.node.image_config import Image, ImageConfig
-from kohort.node.images import NoImage
 from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient
 from kohort.node.runtimes.cri.image_names import (
@@ -43,7 +42,7 @@ from kohort.node.runtimes.cri.image_names import (
     keys_of_secret,
 )
 from kohort.node.runtimes.cri.pull_turns import PullTurns
-from kohort.node.runtimes.interface import ImageBeingPulled, ImageRequest
+from kohort.node.runtimes.interface import ImageBeingPulled, ImageRequest, NoImage
 from kohort.objects import container_reasons
 from kohort.objects.core import Secret
 from kohort.objects.counted_nouns import agreeing, counted

@@ -13,18 +13,8 @@ import asyncio
 from pathlib import Path
 
 from kohort.node.image_config import Image, read_image
-from kohort.node.runtimes.interface import ImageRequest
-from kohort.objects.container_reasons import ERR_IMAGE_PULL
+from kohort.node.runtimes.interface import ImageRequest, NoImage
 from kohort.rules.host_images import HOST_IMAGE, image_name, is_machine_root, leaves_images
-
-
-class NoImage(Exception):
-    """This node does not have the image and cannot get it. `reason` is one that clients know; a back-off is up to the
-    agent."""
-
-    def __init__(self, message: str, reason: str = ERR_IMAGE_PULL) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 def directory_of(image: str, images: Path) -> Path | None:
