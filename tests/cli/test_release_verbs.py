@@ -1,5 +1,6 @@
 """`list`, `approve --step` and `--full`, `set image`, `retry`, `releases`, `release stop`."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
@@ -14,7 +15,7 @@ from kohort.cli.actions import edit, list_workloads, release_stop, set_image, sh
 from kohort.cli.connection import PAUSED, REFUSED, TOO_LATE
 from kohort.cli.main import main
 from kohort.kube.client import Client
-from kohort.kube.resources import LEADER_WORKER_SETS, ROLLOUTS
+from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, ROLLOUTS, STATEFUL_SETS, Resource
 from kohort.objects.json_types import Json
 
 
@@ -333,3 +334,22 @@ async def test_the_end_of_a_watch_at_a_pause(capsys: pytest.CaptureFixture[str])
 def test_command_lines_that_make_no_sense(arguments: list[str], text: str) -> None:
     result = CliRunner().invoke(main, arguments)
     assert (result.exit_code, text in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize("resource", [DEPLOYMENTS, STATEFUL_SETS], ids=["Deployment", "StatefulSet"])
+async def test_a_version_that_an_earlier_one_was_released_after_was_not_given_up(
+    capsys: pytest.CaptureFixture[str], resource: Resource
+) -> None:
+    """The earlier version has the older ReplicaSet or ControllerRevision, although it is the newer release."""
+    async with new_cluster() as cluster:
+        story, user = deployments.Story(cluster, resource), Story(cluster, capsys)
+        plan = releases.rollout(steps=[{"replicas": "100%", "pause": {"duration": 1}}])
+        plan["spec"]["strategy"]["canary"]["enableExtraWorkloadForCanary"] = False
+        await story.begin(plan)
+        for image in (V2, V1):
+            await asyncio.sleep(5)
+            await story.change(image)
+            await story.healthy(image)
+        text, code = await user.run(edit.retry, f"{resource.kind.lower()}/llm")
+        assert (code, text) == (REFUSED, "")
+        assert "has no release that was given up" in user.complaint

@@ -22,7 +22,7 @@ from kohort.inspection.snapshot import Snapshot
 from kohort.inspection.workload import DEPLOYMENT, PlainWorkload
 from kohort.kube import clock
 from kohort.kube.client import Client, PatchType
-from kohort.kube.errors import Conflict, Invalid, NotFound
+from kohort.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from kohort.kube.merge_patch import locked
 from kohort.kube.resources import LEADER_WORKER_SETS, PODS, ROLLOUTS, Resource
 from kohort.objects.json_types import JsonObject
@@ -188,7 +188,7 @@ async def retry(client: Client, namespace: str, name: str) -> int:
     | is a set that stopped at groups whose resources could not change in place | these groups are tried again |
     | is a set that waits because the resources of pods were changed on the pods | refused: it goes on by itself |
     | is a Deployment, and its last release was rolled back | the template that the record of the release has |
-    | is at rest, and the newest other version was made after the present one and runs nowhere | that version again |
+    | is at rest; the newest other version is younger than the present one, and no release succeeded since | that one |
 
     A Deployment has versions by their ReplicaSets, and a release that is aborted early never made one.
     """
@@ -208,10 +208,11 @@ async def retry(client: Client, namespace: str, name: str) -> int:
         await _patch_progress(client, rollout, {"nextStepIndex": index})
         show([f"step {index} of Rollout {rollout.metadata.name} is begun again"])
         return 0
-    if (record := await _given_up_record(client, found)) is not None:
+    record = await _last_record(client, found)
+    if record is not None and found.kind == DEPLOYMENT and record.outcome == ReleaseOutcome.ROLLED_BACK:
         return await _release_again(client, name, found, record)
     others = [one for one in history.in_order(found.versions) if one.key != found.update_key]
-    if not others or not _was_given_up(found, others[-1]):
+    if not others or not _was_given_up(found, others[-1]) or _was_followed(others[-1], record):
         raise Refusal(
             f"{title(found)} has no release that was given up, and no resize that has stopped; to return to an "
             f"earlier revision: {command(found, Verb.UNDO).text}"
@@ -230,15 +231,15 @@ def _conflict_text(found: Snapshot, groups: Sequence[int]) -> str:
     )
 
 
-async def _given_up_record(client: Client, found: Subject) -> History | None:
-    """The record of the last release, if that was rolled back."""
-    if found.rollout is None or found.kind != DEPLOYMENT:
+async def _last_record(client: Client, found: Subject) -> History | None:
+    """The record of the last release."""
+    if found.rollout is None:
         return None
     try:
         records = await recorded_releases(client, found.rollout)
-    except NotFound:
+    except (Forbidden, NotFound):
         return None
-    return records[-1] if records and records[-1].outcome == ReleaseOutcome.ROLLED_BACK else None
+    return records[-1] if records else None
 
 
 async def _release_again(client: Client, name: str, found: Subject, record: History) -> int:
@@ -276,6 +277,13 @@ def _was_given_up(found: Subject, version: Version) -> bool:
     # Times are in seconds: of two from the same one, the version that never served was given up.
     never_served = not history.served(found)[version.key].may_be_returned_to
     return version.created > present.created or never_served
+
+
+def _was_followed(version: Version, last: History | None) -> bool:
+    """A release has succeeded since, such as one of an earlier version: that is no abort."""
+    if last is None or last.outcome != ReleaseOutcome.SUCCEEDED:
+        return False
+    return (last.metadata.creation_timestamp or "") > version.created
 
 
 async def abort(client: Client, namespace: str, name: str) -> int:
