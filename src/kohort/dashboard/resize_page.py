@@ -5,6 +5,7 @@ Progress of a pod is decided by the rules of the operator (`groups.resize`); thi
 
 from collections.abc import Sequence
 from datetime import datetime
+from enum import StrEnum
 
 import msgspec
 
@@ -14,18 +15,26 @@ from kohort.inspection.resize_progress import ResizeProgress, records, resize_pr
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.objects.core import Pod
 from kohort.objects.meta import find_condition
-from kohort.resources.effective import RESIZE_PENDING
+from kohort.resources.effective import INFEASIBLE, RESIZE_PENDING
+from kohort.rules import resize_conditions
 from kohort.rules.resource_update_policy import resource_update_policy
 
-_RUNNING = "PodResizeInProgress"
+
+class PodResizeState(StrEnum):
+    """As the pod's node reports it."""
+
+    SETTLED = "Settled"
+    PENDING = "Pending"
+    INFEASIBLE = "Infeasible"
+    RUNNING = "Running"
+    FAILING = "Failing"
 
 
 class PodResizeRow(msgspec.Struct, frozen=True, rename="camel"):
     pod: str
     role: str
     node: str
-    state: str
-    """Pending, Infeasible, Running, Failing or Settled: as its node reports it."""
+    state: PodResizeState
     message: str
     resources: PodResources
     """As the pod desires them, as its node has allocated them, and as containers have them."""
@@ -80,11 +89,13 @@ def resize_page(snapshot: Snapshot, now: datetime) -> ResizePage:
 
 def _pod(pod: Pod) -> PodResizeRow:
     pending = find_condition(pod.status.conditions, RESIZE_PENDING)
-    running = find_condition(pod.status.conditions, _RUNNING)
-    state, message = "Settled", ""
+    running = find_condition(pod.status.conditions, resize_conditions.IN_PROGRESS)
+    state, message = PodResizeState.SETTLED, ""
     if pending is not None and pending.status == "True":
-        state, message = ("Infeasible" if pending.reason == "Infeasible" else "Pending"), pending.message
+        state = PodResizeState.INFEASIBLE if pending.reason == INFEASIBLE else PodResizeState.PENDING
+        message = pending.message
     elif running is not None and running.status == "True":
-        state, message = ("Failing" if running.reason == "Error" else "Running"), running.message
+        state = PodResizeState.FAILING if running.reason == resize_conditions.ERROR else PodResizeState.RUNNING
+        message = running.message
     role = "worker" if worker_of(pod) else "leader"
     return PodResizeRow(pod.metadata.name, role, pod.spec.node_name, state, message, resources_of(pod))

@@ -76,6 +76,7 @@ from kohort.inspection.resize_forecast import (
 from kohort.inspection.template_resize import BoundByPod, NoSuchContainer, RequestProblem, SharedTemplate
 from kohort.objects import container_reasons
 from kohort.objects.counted_nouns import agreeing, counted_of, how_often
+from kohort.resources.effective import INFEASIBLE
 from kohort.rules.resource_edit import RecreateReason
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
@@ -632,7 +633,7 @@ def _routes_to_look_at(services: Sequence[str]) -> str:
 
 def pod_resize_advice(problem: ResizePending | ResizeFails, pod: str, context: PodContext, group: str) -> Advice:
     """About a pod that was resized by itself, not with its group."""
-    if isinstance(problem, ResizePending) and problem.reason != "Infeasible":
+    if isinstance(problem, ResizePending) and problem.reason != INFEASIBLE:
         return Advice("wait until others on the node give back room, or move them")
     reason = "this node can never hold it: " if isinstance(problem, ResizePending) else ""
     if context.group_set is None:

@@ -156,7 +156,7 @@ def resize_causes(pod: Pod, context: PodContext) -> Iterator[Cause]:
     if pending is not None and pending.status == "True":
         yield _resize_cause(ResizePending(pending.reason, pending.message), pod, context)
     acting = find_condition(pod.status.conditions, resize_conditions.IN_PROGRESS)
-    if acting is not None and acting.reason == "Error":
+    if acting is not None and acting.reason == resize_conditions.ERROR:
         yield _resize_cause(ResizeFails(acting.message), pod, context)
 
 

@@ -36,6 +36,7 @@ from kohort.inspection.resize_progress import (
 )
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.clock import format_time
+from kohort.rules.resize_conditions import ERROR as RESIZE_ERROR
 from kohort.rules.resize_conditions import IN_PROGRESS as POD_IN_PROGRESS
 from kohort.rules.resize_conditions import PENDING as POD_PENDING
 from kohort.rules.resource_edit import AmountChange
@@ -63,7 +64,7 @@ def _under_way(snapshot: Snapshot) -> Iterator[Cause]:
             pending, acting = conditions.get(POD_PENDING), conditions.get(POD_IN_PROGRESS)
             if pending is not None:
                 words = pod_resize_words(pending.reason, pending.message)
-            elif acting is not None and acting.reason == "Error":
+            elif acting is not None and acting.reason == RESIZE_ERROR:
                 words = pod_resize_words("", acting.message)
             elif pod_progress(pod, AmountChange({}, {})).progress is ResizeStage.UNOBSERVED:
                 began = format_time(datetime.fromtimestamp(record.since, UTC))

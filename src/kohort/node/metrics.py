@@ -10,6 +10,7 @@ from kohort.kube import clock
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.objects.quantity import Quantity
 from kohort.resources import CPU, MEMORY, pod_level_set, stored_qos_class
+from kohort.resources.effective import DEFERRED, INFEASIBLE
 from kohort.rules.allocated_resources import Allocated
 from kohort.rules.resize_conditions import ResizeState
 
@@ -77,7 +78,7 @@ class NodeMetrics:
         waiting = Counted(
             (each.pending.reason, priority_bucket(pod)) for pod, each in found if each.pending is not None
         )
-        for reason in ("Deferred", "Infeasible"):
+        for reason in (DEFERRED, INFEASIBLE):
             for bucket in BUCKETS:
                 self.pending.labels(reason.lower(), bucket).set(waiting[reason, bucket])
         self.in_progress.set(sum(each.progress is not None for _, each in found))
@@ -85,7 +86,7 @@ class NodeMetrics:
     def observe_wait(self, pod: Pod, before: ResizeState, resolution: Resolution) -> None:
         """How long a resize was deferred, when that has ended; infeasible resizes are not measured."""
         pending = before.pending
-        if pending is not None and pending.reason == "Deferred" and pending.last_transition_time:
+        if pending is not None and pending.reason == DEFERRED and pending.last_transition_time:
             waited = clock.seconds() - clock.parse_time(pending.last_transition_time).timestamp()
             self.deferred.labels(resolution, priority_bucket(pod)).observe(max(waited, 0.0))
 

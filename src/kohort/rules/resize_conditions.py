@@ -19,12 +19,14 @@ import msgspec
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, find_condition
 from kohort.objects.pods import Pod
-from kohort.resources.effective import RESIZE_PENDING
+from kohort.resources.effective import DEFERRED, INFEASIBLE, RESIZE_PENDING
 from kohort.rules.allocated_resources import Requirements
 from kohort.rules.resize_decision import Deferred, Infeasible
 
 PENDING: Final = RESIZE_PENDING
 IN_PROGRESS: Final = "PodResizeInProgress"
+ERROR: Final = "Error"
+"""The reason of `IN_PROGRESS` after a push has failed."""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -60,7 +62,7 @@ class ResizeState(msgspec.Struct, frozen=True):
 
 def refused(state: ResizeState, decision: Deferred | Infeasible, pod: Pod, now: str) -> tuple[ResizeState, list[Note]]:
     """A resize was decided and must wait."""
-    reason = "Infeasible" if isinstance(decision, Infeasible) else "Deferred"
+    reason = INFEASIBLE if isinstance(decision, Infeasible) else DEFERRED
     generation, before = pod.metadata.generation, state.pending
     since = before.last_transition_time if before is not None and before.reason == reason else now
     pending = Condition(PENDING, "True", reason, decision.message, generation, since, now)
@@ -87,9 +89,9 @@ def failed(state: ResizeState, error: str, pod: Pod, now: str) -> tuple[ResizeSt
     """A push failed."""
     before = state.progress
     generation = before.observed_generation if before is not None else pod.metadata.generation
-    since = before.last_transition_time if before is not None and before.reason == "Error" else now
-    progress = Condition(IN_PROGRESS, "True", "Error", error, generation, since, now)
-    news = before is None or before.reason != "Error" or before.message != error
+    since = before.last_transition_time if before is not None and before.reason == ERROR else now
+    progress = Condition(IN_PROGRESS, "True", ERROR, error, generation, since, now)
+    news = before is None or before.reason != ERROR or before.message != error
     text = f"{summary(pod, generation)}: {error}"
     return msgspec.structs.replace(state, progress=progress), [Note("Warning", "ResizeError", text)] if news else []
 

@@ -23,6 +23,7 @@ import msgspec
 from kohort.objects.meta import Condition
 from kohort.objects.pods import Pod
 from kohort.resources import GUARANTEED, stored_qos_class
+from kohort.resources.effective import INFEASIBLE
 from kohort.rules.allocated_resources import Allocated
 from kohort.rules.resize_decision import Accepted, Deferred, NodeFacts, ResizeDecision, decide_resize, increases
 
@@ -46,7 +47,7 @@ def is_due(pending: Condition | None, trigger: Trigger, *, new: bool) -> bool:
     """
     if new or pending is None:
         return new
-    return pending.reason != "Infeasible" or trigger == "node_changed"
+    return pending.reason != INFEASIBLE or trigger == "node_changed"
 
 
 def next_retry(started: float, last_pass: float | None) -> float:

@@ -14,6 +14,7 @@ from kohort.cluster.simulation.annotations import SimulatedBehavior
 from kohort.cluster.simulation.pod_lifecycle import SimulatedTime
 from kohort.objects.meta import Condition
 from kohort.objects.pods import Pod, ResourceRequirements
+from kohort.resources.effective import DEFERRED
 from kohort.rules import resize_conditions
 from kohort.rules.allocated_resources import Allocated, Desired, agrees
 from kohort.rules.resize_conditions import Note, ResizeState
@@ -73,7 +74,7 @@ class Resize(msgspec.Struct):
 
     @property
     def deferred(self) -> bool:
-        return self.state.pending is not None and self.state.pending.reason == "Deferred"
+        return self.state.pending is not None and self.state.pending.reason == DEFERRED
 
     def is_new(self, pod: Pod) -> bool:
         """Whether what the pod asks for was not decided yet, if it asks for something else than it has."""

@@ -19,18 +19,18 @@ from kohort.dashboard.pages.elements import (
     table,
 )
 from kohort.dashboard.pages.set import head_section
-from kohort.dashboard.resize_page import GroupResize, PodResizeRow, ResizePage
+from kohort.dashboard.resize_page import GroupResize, PodResizeRow, PodResizeState, ResizePage
 from kohort.dashboard.set_page import groups_at_once
 from kohort.dashboard.view import Section
 from kohort.objects.counted_nouns import counted
 from kohort.objects.quantity import Quantity
 
-_POD_STATES: Mapping[str, tuple[str, str]] = {
-    "Settled": ("as desired", OK),
-    "Running": ("being resized", BUSY),
-    "Pending": ("deferred by its node", BUSY),
-    "Infeasible": ("can never fit its node", BAD),
-    "Failing": ("failing", BAD),
+_POD_STATES: Mapping[PodResizeState, tuple[str, str]] = {
+    PodResizeState.SETTLED: ("as desired", OK),
+    PodResizeState.RUNNING: ("being resized", BUSY),
+    PodResizeState.PENDING: ("deferred by its node", BUSY),
+    PodResizeState.INFEASIBLE: ("can never fit its node", BAD),
+    PodResizeState.FAILING: ("failing", BAD),
 }
 _PHASE_TONES: Mapping[str, str] = {"Resizing": BUSY, "Reverting": BAD, "Reverted": BAD, "Recreate": BAD}
 
@@ -105,7 +105,7 @@ def _cells(group: GroupResize, pod: PodResizeRow, *, first: bool, resizing: bool
     actual = amounts.actual or amounts.allocated
     cpu = _change(actual.cpu if actual is not None else "", amounts.desired.cpu)
     memory = _change(actual.memory if actual is not None else "", amounts.desired.memory)
-    waits = resizing and not group.phase and not group.adopted and pod.state == "Settled"
+    waits = resizing and not group.phase and not group.adopted and pod.state is PodResizeState.SETTLED
     words, tone = ("not begun", QUIET) if waits else _POD_STATES[pod.state]
     return [about, name, pod.node or NOTHING, cpu, memory, pill(words, tone), pod.message or NOTHING]
 

@@ -20,19 +20,16 @@ Every rule is about objects in the API, so that an operator that was restarted s
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final
 
 import msgspec
 
 from kohort.objects.meta import find_condition
 from kohort.objects.pods import ContainerStatus, Pod
 from kohort.objects.quantity import Quantity
-from kohort.resources.effective import RESIZE_PENDING
+from kohort.resources.effective import INFEASIBLE, RESIZE_PENDING
+from kohort.rules.resize_conditions import ERROR as RESIZE_ERROR
 from kohort.rules.resize_conditions import IN_PROGRESS as RESIZE_IN_PROGRESS
 from kohort.rules.resource_edit import POD, RESIZABLE, AmountChange, AmountField, StatedAmounts, desired_amounts
-
-_INFEASIBLE: Final = "Infeasible"
-_ERROR: Final = "Error"
 
 
 class ResizeStage(StrEnum):
@@ -79,11 +76,13 @@ def _on_the_node(pod: Pod, change: AmountChange) -> PodProgress:
         return PodProgress(ResizeStage.UNOBSERVED)
     pending = find_condition(status.conditions, RESIZE_PENDING)
     if pending is not None and pending.status == "True":
-        progress = ResizeStage.INFEASIBLE if pending.reason == _INFEASIBLE else ResizeStage.DEFERRED
+        progress = ResizeStage.INFEASIBLE if pending.reason == INFEASIBLE else ResizeStage.DEFERRED
         return PodProgress(progress, pending.message)
     running = find_condition(status.conditions, RESIZE_IN_PROGRESS)
     if running is not None and running.status == "True":
-        return PodProgress(ResizeStage.FAILING if running.reason == _ERROR else ResizeStage.ACTUATING, running.message)
+        return PodProgress(
+            ResizeStage.FAILING if running.reason == RESIZE_ERROR else ResizeStage.ACTUATING, running.message
+        )
     allocated = _allocated_requests(pod)
     for field, amount in change.after.items():
         if field.side == "requests" and field in allocated and allocated[field] != amount:

@@ -14,6 +14,7 @@ from kohort.node.pod_record import PodRecord
 from kohort.node.pod_registry import PodRegistry
 from kohort.node.resize.allocation import Allocations
 from kohort.objects.node_pods import NodePod
+from kohort.resources.effective import DEFERRED
 from kohort.rules import resize_conditions as conditions
 from kohort.rules.allocated_resources import Desired, agrees
 from kohort.rules.pod_admission import Rejection
@@ -99,7 +100,7 @@ class ResizeQueue:
             case Accepted():
                 self._metrics.observe_wait(pod, before, "accepted")
                 record.set_resize(*conditions.accepted(pod, now))
-                if before.pending is not None and before.pending.reason == "Deferred":
+                if before.pending is not None and before.pending.reason == DEFERRED:
                     self._metrics.deferred_accepted.labels(trigger).inc()
             case _:
                 record.set_resize(*conditions.refused(record.resize, decision, pod, now))
