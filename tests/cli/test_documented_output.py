@@ -53,6 +53,8 @@ def schema_of(kind: str) -> JsonObject:
         return {"anyOf": [schema_of(kind.removesuffix(" or null")), {"type": "null"}]}
     if kind.startswith("list of "):
         return {"type": "array", "items": schema_of(kind.removeprefix("list of "))}
+    if kind.startswith("one of "):
+        return {"enum": kind.removeprefix("one of ").split(", ")}
     return SCALARS.get(kind) or {"$ref": f"#/$defs/{kind}"}
 
 

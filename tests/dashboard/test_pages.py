@@ -22,7 +22,7 @@ from kohort.dashboard.pages.nodes import nodes_sections
 from kohort.dashboard.pages.release import release_sections
 from kohort.dashboard.pages.release_words import state
 from kohort.dashboard.pages.set import failures_sections, group_grid, head_section
-from kohort.dashboard.release_page import RailStep, ReleasePage
+from kohort.dashboard.release_page import RailStep, ReleasePage, StepPlace
 from kohort.dashboard.set_page import FailuresPage, SetHead
 from kohort.groups.failure_evidence import ContainerFailure, GroupFailure, PodFailure
 from kohort.inspection import readable_amounts
@@ -168,8 +168,8 @@ def test_a_pause_is_said_before_anything_else_but_a_stop() -> None:
 
 def test_the_current_step_shows_the_weight_observed_and_counts_its_pause_down() -> None:
     steps = [
-        RailStep(1, "current", "50%", 1, "20%", ("header x-tester=1",), 600, False),
-        RailStep(2, "next", "100%", 2, "100%", (), None, False),
+        RailStep(1, StepPlace.CURRENT, "50%", 1, "20%", ("header x-tester=1",), 600, False),
+        RailStep(2, StepPlace.NEXT, "100%", 2, "100%", (), None, False),
     ]
     release = msgspec.structs.replace(RELEASE, traffic_observed=15, pause_seconds=600, pause_seconds_left=421)
     ends = "2026-11-17T13:22:28Z"
@@ -192,10 +192,7 @@ def test_the_current_step_shows_the_weight_observed_and_counts_its_pause_down() 
     ids=["not held", "held until there is a verdict", "stopped by its analysis"],
 )
 def test_only_steps_that_the_analysis_permits_are_offered(overridable: bool, forward: bool, links: list[str]) -> None:
-    steps = [
-        RailStep(number, place, "1", 1, "", (), None, True)
-        for number, place in enumerate(("done", "current", "next"), 1)
-    ]
+    steps = [RailStep(number, place, "1", 1, "", (), None, True) for number, place in enumerate(StepPlace, 1)]
     release = msgspec.structs.replace(RELEASE, step=2, steps=3)
     page = ReleasePage(HEAD, "llm", "Canary", "Progressing", release, "", overridable, forward, steps, None, None, ())
     html = "".join(one.html for one in release_sections(page, ("approve",)))

@@ -1,6 +1,7 @@
 """The reference of the command line, from the commands themselves."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final, get_args, get_origin
 
 import click
@@ -141,6 +142,8 @@ def _type_name(annotation: object) -> str:
     >>> _type_name(int | None), _type_name(tuple[str, ...])
     ('int or null', 'list of str')
     """
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return f"one of {', '.join(annotation)}"
     arguments = get_args(annotation)
     if arguments and type(None) in arguments:
         return f"{_type_name(next(one for one in arguments if one is not type(None)))} or null"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from enum import StrEnum
 
 import msgspec
 
@@ -20,10 +21,17 @@ from kohort.rollouts.step_arithmetic import planned
 from kohort.rollouts.workloads.deployment_hold import template_content
 
 
+class StepPlace(StrEnum):
+    """Of a step, beside the one that the release is at."""
+
+    DONE = "done"
+    CURRENT = "current"
+    NEXT = "next"
+
+
 class RailStep(msgspec.Struct, frozen=True, rename="camel"):
     number: int
-    place: str
-    """done, current or next"""
+    place: StepPlace
     replicas_asked: str
     groups: int
     """How many groups of the new version that are."""
@@ -109,6 +117,12 @@ def _release_id(rollout: Rollout, runs: Sequence[AnalysisRun]) -> str:
     return newest.spec.release if newest is not None else ""
 
 
+def _place(step: int, current: int) -> StepPlace:
+    if step == current:
+        return StepPlace.CURRENT
+    return StepPlace.DONE if step < current else StepPlace.NEXT
+
+
 def rail(rollout: Rollout, replicas: int, release: Release | None) -> list[RailStep]:
     """All steps; before a release begins they are all to come."""
     current = release.step if release is not None else 0
@@ -118,7 +132,7 @@ def rail(rollout: Rollout, replicas: int, release: Release | None) -> list[RailS
         found.append(
             RailStep(
                 number=number,
-                place="done" if number < current else "current" if number == current else "next",
+                place=_place(number, current),
                 replicas_asked=str(step.replicas) if step.replicas is not None else "",
                 groups=planned(step.replicas or 0, replicas),
                 traffic=step.traffic or "",

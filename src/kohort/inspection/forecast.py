@@ -15,6 +15,7 @@ A set may want millions of groups of which few exist. Those that exist are simul
 """
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 import msgspec
 
@@ -50,10 +51,21 @@ class SetChange(msgspec.Struct, frozen=True):
     after: Json
 
 
+class EditKind(StrEnum):
+    """What an edit means for the groups of a set."""
+
+    CREATE = "create"
+    ROLL = "roll"
+    RESIZE = "resize"
+    SCALE = "scale"
+    CONFIGURE = "configure"
+    """No group is touched."""
+    NOTHING = "nothing"
+
+
 class Forecast(msgspec.Struct, frozen=True, rename="camel"):
     name: str
-    action: str
-    """create, roll, resize, scale, configure or nothing"""
+    action: EditKind
     changes: Sequence[SetChange]
     returns_to: int
     """The number of the revision whose content this is; 0 for a new one."""
@@ -255,16 +267,16 @@ def _action(
     recreated: Sequence[int],
     steps: Sequence[ForecastStep],
     changes: Sequence[SetChange],
-) -> str:
+) -> EditKind:
     if edit.before is None:
-        return "create"
+        return EditKind.CREATE
     if resources is not None and resources.groups and not recreated:
-        return "resize"
+        return EditKind.RESIZE
     if edit.changed or recreated:
-        return "roll"
+        return EditKind.ROLL
     if any(step.created or step.removed for step in steps):
-        return "scale"
-    return "configure" if changes else "nothing"
+        return EditKind.SCALE
+    return EditKind.CONFIGURE if changes else EditKind.NOTHING
 
 
 def differences(before: Json, after: Json, path: str = "") -> list[SetChange]:
@@ -306,7 +318,7 @@ def forecast_lines(found: Forecast) -> list[str]:
     """The forecast in lines of text."""
     lines = [_OPENING[found.action].format(name=found.name)]
     lines += [f"  {change.path}: {_short(change.before)} → {_short(change.after)}" for change in found.changes]
-    if found.action == "roll" and found.returns_to:
+    if found.action is EditKind.ROLL and found.returns_to:
         lines.append(f"The template is that of revision {found.returns_to}: this is a rollback.")
     if found.resized is not None:
         lines.append(f"Groups change from {found.resized[0]} to {counted(found.resized[1], 'pod')} each.")
@@ -358,13 +370,13 @@ def _extra(found: Forecast) -> str:
     return f"{numbers} ({room or 'nothing requested'})" if numbers else room
 
 
-_OPENING: Mapping[str, str] = {
-    "create": "LeaderWorkerSet {name} would be created.",
-    "roll": "LeaderWorkerSet {name} would be rolled: its groups get a new revision.",
-    "resize": "LeaderWorkerSet {name} would be resized: its running pods get other resources in place.",
-    "scale": "LeaderWorkerSet {name} would be scaled; no group is recreated.",
-    "configure": "LeaderWorkerSet {name} would change; no group is touched.",
-    "nothing": "LeaderWorkerSet {name} would not change.",
+_OPENING: Mapping[EditKind, str] = {
+    EditKind.CREATE: "LeaderWorkerSet {name} would be created.",
+    EditKind.ROLL: "LeaderWorkerSet {name} would be rolled: its groups get a new revision.",
+    EditKind.RESIZE: "LeaderWorkerSet {name} would be resized: its running pods get other resources in place.",
+    EditKind.SCALE: "LeaderWorkerSet {name} would be scaled; no group is recreated.",
+    EditKind.CONFIGURE: "LeaderWorkerSet {name} would change; no group is touched.",
+    EditKind.NOTHING: "LeaderWorkerSet {name} would not change.",
 }
 
 

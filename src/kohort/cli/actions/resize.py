@@ -11,6 +11,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from enum import StrEnum
 from typing import Final
 
 import click
@@ -77,13 +78,25 @@ class TemplateEditOptions(msgspec.Struct, frozen=True):
     form: str = "text"
 
 
+class CommandOutcome(StrEnum):
+    """How far the command has followed the resize."""
+
+    DONE = "done"
+    STOPPED = "stopped"
+    REPLACED = "replaced"
+    """By another edit of the template."""
+    PAUSED = "paused"
+    TIMED_OUT = "timedOut"
+    STARTED = "started"
+    """Without --wait."""
+
+
 class ResizeResult(msgspec.Struct, frozen=True, rename="camel"):
     """What `-o json` prints at the end."""
 
     name: str
     namespace: str
-    outcome: str
-    """done, stopped, replaced by another edit, paused, timedOut, or started without --wait"""
+    outcome: CommandOutcome
     reason: str
     """Of the condition ResizeInProgress, when stopped."""
     message: str
@@ -119,7 +132,7 @@ async def resize_template(
             what = f"the template of {name}" if request.amounts else name
             show([f"{what} has {_amounts_text(request)} already"])
         if progress_of(found, clock.now()).done or options.dry_run:
-            return 0 if options.form == "text" else _report(_result(found, found, "done"), options.form, 0)
+            return 0 if options.form == "text" else _report(_result(found, found, CommandOutcome.DONE), options.form, 0)
         return await _follow(client, found, wanted, options) if options.wait else 0
     patch = _patch(found, wanted, options)
     stored = await client.patch(LEADER_WORKER_SETS, name, namespace, patch, PatchType.JSON, dry_run=True)
@@ -135,7 +148,7 @@ async def resize_template(
         edited = _edited(found, request, policy, options, foreseen)
         show([f"{edited}{'' if options.wait else next_command_text(found, False)}"])
     if not options.wait:
-        return 0 if options.form == "text" else _report(_result(found, found, "started"), options.form, 0)
+        return 0 if options.form == "text" else _report(_result(found, found, CommandOutcome.STARTED), options.form, 0)
     return await _follow(client, found, wanted, options)
 
 
@@ -281,17 +294,22 @@ async def _follow(client: Client, before: Snapshot, wanted: JsonObject, options:
                     if options.form == "text":
                         screen.show(_progress_text(progress, screen))
                     if canonical_template(now.group_set.template.raw) != canonical_template(wanted):
-                        outcome = "replaced"
+                        outcome = CommandOutcome.REPLACED
                         break
-                    if outcome := _outcome(progress):
+                    if (reached := _outcome(progress)) is not None:
+                        outcome = reached
                         break
     except TimeoutError:
-        outcome = "timedOut"
+        outcome = CommandOutcome.TIMED_OUT
     except asyncio.CancelledError:
         click.echo(f"kohort: interrupted; the operator goes on with it. {_ways_on(before)}", err=True)
         raise
     code = _report(_result(before, now, outcome), options.form, _CODES[outcome])
-    if outcome == "done" and options.form == "text" and (unenforced := await _unenforced(client, now.pods)):
+    if (
+        outcome is CommandOutcome.DONE
+        and options.form == "text"
+        and (unenforced := await _unenforced(client, now.pods))
+    ):
         show([f"Limits are not enforced on {unenforced}"])
     return code
 
@@ -303,31 +321,33 @@ def _progress_text(progress: WorkloadProgress, screen: Screen) -> str:
     return resize_line(progress.resize)
 
 
-_CODES: Final[Mapping[str, int]] = {
-    "done": 0,
-    "stopped": NOT_YET,
-    "replaced": NOT_YET,
-    "paused": PAUSED,
-    "timedOut": TOO_LATE,
+_CODES: Final[Mapping[CommandOutcome, int]] = {
+    CommandOutcome.DONE: 0,
+    CommandOutcome.STOPPED: NOT_YET,
+    CommandOutcome.REPLACED: NOT_YET,
+    CommandOutcome.PAUSED: PAUSED,
+    CommandOutcome.TIMED_OUT: TOO_LATE,
 }
 
 
-def _outcome(progress: WorkloadProgress) -> str:
+def _outcome(progress: WorkloadProgress) -> CommandOutcome | None:
+    """None while it goes on."""
     if progress.done:
-        return "done"
+        return CommandOutcome.DONE
     if progress.resize is not None and progress.resize.stopped:
-        return "stopped"
-    return "paused" if progress.at_pause else ""
+        return CommandOutcome.STOPPED
+    return CommandOutcome.PAUSED if progress.at_pause else None
 
 
 def _ways_on(found: Snapshot) -> str:
     return f"Follow it with: {command(found, Verb.STATUS).text}; go back with: {command(found, Verb.UNDO).text}"
 
 
-def _result(before: Snapshot, now: Snapshot, outcome: str) -> ResizeResult:
+def _result(before: Snapshot, now: Snapshot, outcome: CommandOutcome) -> ResizeResult:
     progress = progress_of(now, clock.now())
-    groups = outcomes(before, now) if outcome != "started" else dict.fromkeys(before.leaders, GroupOutcome.UNCHANGED)
-    causes = [] if outcome == "done" else list(resize_causes_of_set(now)) or set_causes.causes(now)
+    waited = outcome is not CommandOutcome.STARTED
+    groups = outcomes(before, now) if waited else dict.fromkeys(before.leaders, GroupOutcome.UNCHANGED)
+    causes = [] if outcome is CommandOutcome.DONE else list(resize_causes_of_set(now)) or set_causes.causes(now)
     resize = progress.resize
 
     def of(wanted: GroupOutcome) -> tuple[int, ...]:
@@ -353,15 +373,16 @@ def _report(found: ResizeResult, form: str, code: int) -> int:
     if form != "text":
         show([document(found, form)])
         return code
-    if found.outcome == "done":
+    if found.outcome is CommandOutcome.DONE:
         show([f"{found.name}: {_counts(found)}"])
         return code
     explain = Command(Verb.EXPLAIN, found.name, found.namespace).text
+    waits_for = found.message or "the operator has not begun"
     what = {
-        "stopped": f"stopped ({found.reason}): {found.message}",
-        "replaced": "another edit of the template came meanwhile, and the groups follow that one",
-        "paused": "its release is paused and waits",
-        "timedOut": f"not done in time: {found.message or 'the operator has not begun'}; the operator goes on with it",
+        CommandOutcome.STOPPED: f"stopped ({found.reason}): {found.message}",
+        CommandOutcome.REPLACED: "another edit of the template came meanwhile, and the groups follow that one",
+        CommandOutcome.PAUSED: "its release is paused and waits",
+        CommandOutcome.TIMED_OUT: f"not done in time: {waits_for}; the operator goes on with it",
     }[found.outcome]
     click.echo(f"kohort: {found.name}: {what}\n  {_counts(found)}\n  → {found.action or explain}", err=True)
     return code

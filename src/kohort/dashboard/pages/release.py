@@ -21,12 +21,12 @@ from kohort.dashboard.pages.elements import (
     workload_path,
 )
 from kohort.dashboard.pages.set import group_grid, head_section, pod_table
-from kohort.dashboard.release_page import RailStep, ReleasedVersion, ReleasePage
+from kohort.dashboard.release_page import RailStep, ReleasedVersion, ReleasePage, StepPlace
 from kohort.dashboard.view import Section
 from kohort.inspection.readable_amounts import duration_text
 from kohort.objects.counted_nouns import counted_of
 
-_PLACES = {"done": "done", "current": "current step", "next": "to come"}
+_PLACES = {StepPlace.DONE: "done", StepPlace.CURRENT: "current step", StepPlace.NEXT: "to come"}
 
 
 def release_sections(page: ReleasePage, act: Collection[str]) -> tuple[Section, ...]:
@@ -73,28 +73,29 @@ def _step(step: RailStep, page: ReleasePage, act: Collection[str]) -> Html:
     ]
     if step.traffic:
         seen: Child = None
-        if step.place == "current" and release is not None and release.traffic_observed is not None:
+        if step.place is StepPlace.CURRENT and release is not None and release.traffic_observed is not None:
             seen = tag("span", f"{release.traffic_observed}% observed", class_="sub")
         lines.append(tag("p", f"{step.traffic} of requests", seen))
     lines += [tag("p", code(one), class_="match") for one in step.matches]
     lines.append(tag("p", *_pause(step, page), class_="quiet-text"))
-    jumps = "approve" in act and release is not None and release.step and step.place != "current"
-    if step.place == "next" and not page.jumps_forward:
+    jumps = "approve" in act and release is not None and release.step and step.place is not StepPlace.CURRENT
+    if step.place is StepPlace.NEXT and not page.jumps_forward:
         jumps = False  # Its analysis holds the step: only an override leads on.
     if jumps:
         lines.append(tag("p", tag("a", f"Go to step {step.number}…", href=_address(page, "approve", step.number))))
-    return tag("li", *lines, class_=f"step {step.place}", aria_current="step" if step.place == "current" else None)
+    is_current = step.place is StepPlace.CURRENT
+    return tag("li", *lines, class_=f"step {step.place}", aria_current="step" if is_current else None)
 
 
 def _pause(step: RailStep, page: ReleasePage) -> list[Child]:
     release = page.release
-    if step.place == "current" and release is not None and release.paused:
+    if step.place is StepPlace.CURRENT and release is not None and release.paused:
         return ["held until the release is resumed"]
-    if step.place == "current" and page.pause_ends:
+    if step.place is StepPlace.CURRENT and page.pause_ends:
         ends = datetime.fromisoformat(page.pause_ends).timestamp()
         left = release.pause_seconds_left if release is not None else 0
         return ["goes on by itself, ", countdown(left or 0, ends)]
-    if step.place == "done":
+    if step.place is StepPlace.DONE:
         return ["done"]
     if step.waits_for_approval:
         return ["waits for approval"]

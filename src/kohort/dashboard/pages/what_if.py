@@ -6,6 +6,7 @@ from kohort.dashboard.html import ROOT, Child, Html, tag
 from kohort.dashboard.pages.elements import BAD, BUSY, OK, pill, section
 from kohort.dashboard.view import Section
 from kohort.dashboard.what_if_page import ForeseenSet, WhatIfPage
+from kohort.inspection.forecast import EditKind
 from kohort.inspection.readable_amounts import duration_text
 
 
@@ -53,7 +54,8 @@ def _namespace(page: WhatIfPage) -> Html:
 
 def _planned(one: ForeseenSet, number: int) -> Section:
     forecast = one.forecast
-    marks: list[Child] = [pill(forecast.action, OK if forecast.action in ("nothing", "configure") else BUSY)]
+    touches_groups = forecast.action not in (EditKind.NOTHING, EditKind.CONFIGURE)
+    marks: list[Child] = [pill(forecast.action, BUSY if touches_groups else OK)]
     if forecast.room is not None:
         marks.append(pill("fits", OK) if forecast.room.fits else pill("does not fit", BAD))
     body: list[Child] = [_figures(one), _lines(one.lines)]

@@ -7,7 +7,8 @@ the same moment on.
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Final
+from enum import StrEnum
+from typing import Final, NamedTuple
 
 from kohort.cluster.apiserver.crd import accepted_names
 from kohort.cluster.apiserver.crd.conversion import DefinitionVersions
@@ -165,24 +166,34 @@ class _Conditions:
 # -- approval of community groups
 
 
-def approval_problem(crd: JsonObject) -> tuple[str, str]:
-    """State and explanation of the approval that groups of the community need; empty for other groups.
+class ApprovalState(StrEnum):
+    MISSING = "Missing"
+    INVALID = "Invalid"
+    UNAPPROVED = "Unapproved"
+    APPROVED = "Approved"
 
-    States are `Missing`, `Invalid`, `Unapproved` and `Approved`.
-    """
+
+class Approval(NamedTuple):
+    state: ApprovalState
+    explanation: str
+
+
+def approval_of(crd: JsonObject) -> Approval | None:
+    """The approval that groups of the community need; None for other groups."""
     group = crd["spec"].get("group") or ""
     if group not in ("k8s.io", "kubernetes.io") and not group.endswith((".k8s.io", ".kubernetes.io")):
-        return "", ""
+        return None
     text = ((crd.get("metadata") or {}).get("annotations") or {}).get(APPROVED) or ""
     rule = f'protected groups must have approval annotation "{APPROVED}"'
     see = "see https://github.com/kubernetes/enhancements/pull/1111"
     if not text:
-        return "Missing", f"{rule}, {see}"
+        return Approval(ApprovalState.MISSING, f"{rule}, {see}")
     if text.startswith("unapproved"):
-        return "Unapproved", f'not approved: "{text}"'
+        return Approval(ApprovalState.UNAPPROVED, f'not approved: "{text}"')
     if _is_full_url(text):
-        return "Approved", f"approved in {text}"
-    return "Invalid", f'{rule} with either a URL or a reason starting with "unapproved", {see}'
+        return Approval(ApprovalState.APPROVED, f"approved in {text}")
+    problem = f'{rule} with either a URL or a reason starting with "unapproved", {see}'
+    return Approval(ApprovalState.INVALID, problem)
 
 
 _PLAIN_URL: Final = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.-]*(?:/[A-Za-z0-9._/-]*)?", re.ASCII)
@@ -201,7 +212,8 @@ def _is_full_url(text: str) -> bool:
 
 
 def _approval_condition(crd: JsonObject) -> tuple[str, bool, str, str] | None:
-    state, explanation = approval_problem(crd)
-    if not state:
+    approval = approval_of(crd)
+    if approval is None:
         return None
-    return "KubernetesAPIApprovalPolicyConformant", state == "Approved", f"{state}Annotation", explanation
+    approved = approval.state is ApprovalState.APPROVED
+    return "KubernetesAPIApprovalPolicyConformant", approved, f"{approval.state}Annotation", approval.explanation

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from kohort.cluster.apiserver.crd.conversion_rules import conversion_errors
-from kohort.cluster.apiserver.crd.definitions import APPROVED, approval_problem, is_established
+from kohort.cluster.apiserver.crd.definitions import APPROVED, ApprovalState, approval_of, is_established
 from kohort.cluster.apiserver.crd.json_path import PathError, resolve
 from kohort.cluster.apiserver.schema.has_rules import has_rules
 from kohort.cluster.apiserver.schema.structural import compile_crd_schema
@@ -391,11 +391,11 @@ def _stored_version_errors(crd: JsonObject) -> Iterator[FieldError]:
 
 
 def _approval_errors(crd: JsonObject, old: JsonObject | None) -> Iterator[FieldError]:
-    state, explanation = approval_problem(crd)
-    if old is not None and approval_problem(old)[0] == state:
+    approval, before = approval_of(crd), approval_of(old) if old is not None else None
+    if approval is None or (before is not None and before.state is approval.state):
         return
     path = f"metadata.annotations[{APPROVED}]"
-    if state == "Missing":
-        yield required(path, explanation)
-    elif state == "Invalid":
-        yield invalid(path, crd["metadata"]["annotations"][APPROVED], explanation)
+    if approval.state is ApprovalState.MISSING:
+        yield required(path, approval.explanation)
+    elif approval.state is ApprovalState.INVALID:
+        yield invalid(path, crd["metadata"]["annotations"][APPROVED], approval.explanation)
