@@ -15,7 +15,6 @@ from kohort.groups.failure_recorder import FailureRecorder
 from kohort.groups.failure_slots import FailureSlots
 from kohort.groups.group_members import GroupMembers, key_of
 from kohort.groups.group_problems import GroupProblems
-from kohort.groups.group_restarts import GroupRestartRecords, due_restart, records_due_restarts, revision_of
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.node_loss import NodeLoss, NodeLost, NodeReports, decide_node_loss
@@ -30,6 +29,7 @@ from kohort.groups.restart_decision import (
     RestartDecision,
     restart_policy,
 )
+from kohort.groups.restart_records import GroupRestartRecords, due_restart, records_due_restarts, revision_of
 from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.controller import Requeue

@@ -9,7 +9,6 @@ from kohort.groups.caches import GroupCache
 from kohort.groups.engine_recovery import EngineRecovery, is_down, recovery_of
 from kohort.groups.group_members import GroupMembers, key_of
 from kohort.groups.group_problems import GroupProblems
-from kohort.groups.group_restarts import decide_budget, restarts_of
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.pod_plan import GroupPodObservation, WorkersObservation
 from kohort.groups.previous_workers import predecessors
@@ -27,6 +26,7 @@ from kohort.groups.restart_decision import (
     decide_restart,
     restart_policy,
 )
+from kohort.groups.restart_records import decide_budget, restarts_of
 from kohort.kube import clock
 from kohort.kube.resources import Key
 from kohort.objects.core import Pod

@@ -26,7 +26,6 @@ from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, Pro
 from kohort.rollouts.analysis_control.judgements import judgement_of, rollouts_of_analysis, rollouts_of_run
 from kohort.rollouts.analysis_control.notifications import Notifier
 from kohort.rollouts.caches import RolloutCache
-from kohort.rollouts.capacity import needs_forecast, release_forecast
 from kohort.rollouts.feature_gates import Features, keeps_hold
 from kohort.rollouts.go_hashes import hash_of, release_plan_hash
 from kohort.rollouts.group_set import GroupSet
@@ -49,6 +48,7 @@ from kohort.rollouts.release_actions import (
 )
 from kohort.rollouts.release_events import recorder
 from kohort.rollouts.release_forecast import GroupPlanner
+from kohort.rollouts.release_forecast_reader import needs_forecast, release_forecast
 from kohort.rollouts.release_state import Observation, ReleaseDecision, State, stored_state, workload_of_release
 from kohort.rollouts.rollout_types import BatchRelease, ReleasePlan, ReleaseProgress, Rollout, WorkloadRef
 from kohort.rollouts.traffic import actions as traffic_actions
