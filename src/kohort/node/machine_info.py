@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ from kohort.rules.node_conditions import RESOURCES_ENFORCED
 
 KUBELET_VERSION: Final = "v1.36.4+kohort"
 PODS: Final = 110
+LONGEST_NAME: Final = 63
+"""That of a label's value; a machine may have a name of 64 characters."""
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -54,7 +57,21 @@ class Machine(msgspec.Struct, frozen=True):
 
 def own_name() -> str:
     """The name of this machine as a node's name."""
-    return socket.gethostname().lower().rstrip(".") or "localhost"
+    return node_name(socket.gethostname())
+
+
+def node_name(host: str) -> str:
+    """A valid name of a node, and a valid value of the label `kubernetes.io/hostname`, for any name of a machine.
+
+    | machine      | node        |
+    |--------------|-------------|
+    | Big.Example. | big.example |
+    | my_machine   | my-machine  |
+    | (none)       | none        |
+    |              | localhost   |
+    """
+    parts = (re.sub("[^a-z0-9-]+", "-", part).strip("-") for part in host.lower().split("."))
+    return ".".join(filter(None, parts))[:LONGEST_NAME].strip("-.") or "localhost"
 
 
 def memory_info() -> dict[str, int]:
