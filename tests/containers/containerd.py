@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -13,13 +14,17 @@ from pathlib import Path
 
 from tests.containers.runtime import SANDBOX_IMAGE, RuntimeUnderTest
 
+SYS_RESOURCE = 24
+"""The number of the capability."""
+
 
 class Containerd(RuntimeUnderTest):
     name = "containerd"
 
-    def __init__(self, directory: Path, *, snapshotter: str = "overlayfs") -> None:
+    def __init__(self, directory: Path, *, snapshotter: str = "overlayfs", oci_runtime: str = "runc") -> None:
         super().__init__(directory)
         self._snapshotter = snapshotter
+        self._oci_runtime = oci_runtime
         self.programs: Path | None = None
         """Where the programs of another version are; from the next start on."""
 
@@ -59,10 +64,14 @@ state = "{self.directory}/state"
   address = "{self.socket}"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{SANDBOX_IMAGE}"
-  restrict_oom_score_adj = true
+  restrict_oom_score_adj = {str(not may_lower_oom_scores()).lower()}
   stream_server_address = "127.0.0.1"
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "{self._snapshotter}"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        BinaryName = "{self._oci_runtime}"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{self.cni_bin}"
     conf_dir = "{self.cni_conf}"
@@ -81,6 +90,12 @@ state = "{self.directory}/state"
             for id in self.ctr("tasks", "ls", "-q").split():
                 with contextlib.suppress(subprocess.CalledProcessError):
                     self.ctr("tasks", "rm", "-f", id)
+
+
+def may_lower_oom_scores() -> bool:
+    """Some machines withhold CAP_SYS_RESOURCE even from root; containers do not start there without a restriction."""
+    capabilities = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return capabilities is not None and bool(int(capabilities[1], 16) >> SYS_RESOURCE & 1)
 
 
 # Images

@@ -30,6 +30,7 @@ def test_results_are_counted_by_area() -> None:
             "SpecReports": [
                 spec("common/node/pods", "passed"),
                 spec("node/pods", "timedout", "too late"),
+                spec("node/pods", "timedout", "A suite timeout occurred"),
                 spec("common/node/pods", "skipped", "needs another machine"),
                 spec("common/node/pods", "skipped"),
                 spec("kubectl/portforward", "passed"),
@@ -54,6 +55,29 @@ def test_results_are_counted_by_area() -> None:
 def test_areas_name_files_that_no_other_area_names() -> None:
     patterns = [pattern for files in suite.AREAS.values() for pattern in files]
     assert len(patterns) == len(set(patterns))
+
+
+@pytest.mark.parametrize(
+    ("words", "areas", "processes"),
+    [
+        ([], list(suite.AREAS), suite.PROCESSES),
+        (["--area", "probes", "--processes", "2"], ["probes"], 2),
+        (["--in-kernel"], list(suite.CGROUP_AREAS), suite.KERNEL_PROCESSES),
+        (["--load-images"], list(suite.CGROUP_AREAS), suite.KERNEL_PROCESSES),
+        (["--in-kernel", "--area", "pod-level resources"], ["pod-level resources"], suite.KERNEL_PROCESSES),
+    ],
+)
+def test_a_run_in_a_kernel_takes_the_areas_that_need_cgroup_v2(
+    words: list[str], areas: list[str], processes: int
+) -> None:
+    chosen = suite.parse(words)
+    assert (chosen.area, chosen.processes) == (areas, processes)
+
+
+def test_a_kernel_has_no_images_of_other_areas(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        suite.parse(["--in-kernel", "--area", "kubectl"])
+    assert "in-place resize, pod-level resources" in capsys.readouterr().err
 
 
 @pytest.mark.containers

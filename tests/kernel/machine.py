@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from tools.go_programs import only_builder
 from tools.kubernetes.build import cache_folder
@@ -20,6 +22,7 @@ from kohort.node.cgroups import find_parent
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "linux.uml"
 REGISTERS = Path(__file__).with_name("wide_registers.c")
+CLOCK = Path(__file__).with_name("slow_clock.c")
 START = """#!/bin/sh
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
@@ -29,7 +32,11 @@ mount -t tmpfs tmpfs /var/lib
 mount -t tmpfs tmpfs /var/log
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ip link set lo up
-{python} {root}/tests/kernel/load_module.py /usr/lib/uml/modules/$(uname -r)/kernel/drivers/net/veth.ko
+ln -s /proc/self/fd /dev/fd
+ln -s fd/0 /dev/stdin
+modules=/usr/lib/uml/modules/$(uname -r)/kernel
+{python} {root}/tests/kernel/load_module.py $modules/drivers/net/veth.ko
+{python} {root}/tests/kernel/load_module.py $modules/fs/overlayfs/overlay.ko
 cd {root}
 export PATH={path} PYTHONPATH={root}/src:{root} PYTHONDONTWRITEBYTECODE=1 KERNEL_TEST_DIRECTORY=/run/node
 export HOME=/run TMPDIR=/run/tmp XDG_CACHE_HOME={cache} KOHORT_TEST_RUNTIME={runtime}
@@ -55,15 +62,23 @@ def _has_tiles() -> bool:
     return "amx_tile" in Path("/proc/cpuinfo").read_text()
 
 
-def _environment() -> dict[str, str]:
-    """That of user-mode-linux. Where the processor has registers that it does not know, a library sets them."""
-    if not _has_tiles():
-        return {**os.environ}
-    library = cache_folder().parent / "user-mode-linux" / "wide_registers.so"
+def _environment(slowness: int) -> dict[str, str]:
+    """That of user-mode-linux. Where the processor has registers that it does not know, a library sets them; where its
+    clock is to run slowly, another library sees to that."""
+    libraries = [REGISTERS] * _has_tiles() + [CLOCK] * (slowness > 1)
+    loaded = {"LD_PRELOAD": ":".join(str(compiled(each)) for each in libraries)} if libraries else {}
+    return {**os.environ, **loaded, "KERNEL_SLOWNESS": str(slowness)}
+
+
+def compiled(source: Path) -> Path:
+    """The library of a file in C, in the cache folder. RuntimeError without a compiler."""
+    if shutil.which("cc") is None:
+        raise RuntimeError(f"{source.name} needs a C compiler: apt-get install gcc")
+    library = cache_folder().parent / "user-mode-linux" / f"{source.stem}.so"
     with only_builder(library.parent):
-        if not library.is_file() or library.stat().st_mtime < REGISTERS.stat().st_mtime:
-            subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(REGISTERS)], check=True)
-    return {**os.environ, "LD_PRELOAD": str(library)}
+        if not library.is_file() or library.stat().st_mtime < source.stat().st_mtime:
+            subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    return library
 
 
 def results_of(cases: Path, seconds: float, memory: str = "1G") -> dict[str, str]:
@@ -86,10 +101,13 @@ def natively(cases: Path, seconds: float) -> str:
     return done.stdout + done.stderr
 
 
-def in_user_mode_linux(words: Sequence[str], seconds: float, memory: str = "1G") -> str:
-    """Run a Python program in it; everything that the console has shown. It ends after `seconds` at the latest."""
+def in_user_mode_linux(
+    words: Sequence[str], seconds: float, memory: str = "1G", console: Path | None = None, slowness: int = 1
+) -> str:
+    """Run a Python program in it; everything that the console has shown, which `console` shows meanwhile. It ends
+    after `seconds` at the latest. Its clock runs slower than that of the machine by the factor `slowness`."""
     script = Path(tempfile.mkdtemp(), "start.sh")
-    command, cache = " ".join((sys.executable, *words)), cache_folder().parents[1]
+    command, cache = shlex.join((sys.executable, *words)), cache_folder().parents[1]
     script.write_text(
         START.format(
             python=sys.executable,
@@ -104,7 +122,7 @@ def in_user_mode_linux(words: Sequence[str], seconds: float, memory: str = "1G")
     kernel = [PROGRAM, f"mem={memory}", "rootfstype=hostfs", "rw", f"init={script}", "con=null", "con0=fd:0,fd:1"]
     machine = subprocess.Popen(
         kernel,
-        env=_environment(),
+        env=_environment(slowness),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -114,12 +132,23 @@ def in_user_mode_linux(words: Sequence[str], seconds: float, memory: str = "1G")
     timer.start()
     try:
         assert machine.stdout is not None
-        return machine.stdout.read().decode(errors="replace")  # its standard input must stay open: it is the console
+        with (console or Path(os.devnull)).open("wb") as copy:
+            return _copied(machine.stdout, copy).decode(errors="replace")  # its input must stay open: it is the console
     finally:
         timer.cancel()
         _kill(machine.pid)
         machine.wait()
         shutil.rmtree(script.parent)
+
+
+def _copied(source: IO[bytes], target: IO[bytes]) -> bytes:
+    """All that there is in `source`; line after line also in `target`."""
+    lines = []
+    for line in source:
+        lines.append(line)
+        target.write(line)
+        target.flush()
+    return b"".join(lines)
 
 
 def _kill(group: int) -> None:

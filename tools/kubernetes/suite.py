@@ -1,11 +1,17 @@
 """Kubernetes' own end-to-end specs, run against kohort with pods in a real container runtime.
 
     python -m tools.kubernetes.suite [--area NAME ...] [--endpoint unix://SOCKET] [-- arguments of ginkgo]
+    python -m tools.kubernetes.suite --in-kernel [--area NAME ...] [-- arguments of ginkgo]
 
 The specs and the programs in their images are compiled once from the Go module proxy into the cache folder (the specs
 take about a quarter of an hour), the images are made on this machine (`suite_images.py`) and served by a registry on
 loopback. Without --endpoint a containerd of its own is started for the run. The last lines are a table of what has
-passed, failed and was skipped in each area; the complete report is left in dist/specs.json.
+passed, failed and was skipped in each area; the complete report is left in dist/specs.json, beside the log of the
+cluster.
+
+With --in-kernel the whole run, its cluster and its containerd included, is inside user-mode-linux, which has cgroup v2
+whatever the machine has. Without --area it takes the areas that need cgroup v2. The console of that kernel is left in
+dist/specs.log while it runs.
 """
 
 import argparse
@@ -24,7 +30,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.containers.containerd import Containerd, pause_archive
+from tests.kernel.machine import in_user_mode_linux
+from tests.kernel.machine import missing as missing_kernel
 from tools.container_packages import install, missing
+from tools.go_programs import compile_once
 from tools.kubernetes import build as kubernetes
 from tools.kubernetes.build import HERE, cache_folder
 from tools.kubernetes.suite_images import image_archives, images_are_there
@@ -64,6 +73,17 @@ SKIPPED: Final = {
 """Specs that are not run, by their names, and why."""
 PROCESSES: Final = 8
 """Most specs wait most of the time."""
+CGROUP_AREAS: Final = ("in-place resize", "pod-level resources")
+"""Areas whose specs need cgroup v2."""
+REGISTRY: Final = "specs.test"
+"""What the names of the images begin with in their archives."""
+IMAGES_OF_CGROUP_AREAS: Final = ("busybox:", "pause:")
+KERNEL_MEMORY: Final = "6G"
+KERNEL_HOURS: Final = 6
+KERNEL_PROCESSES: Final = 2
+"""It has one processor, whose room the pods of all specs share."""
+CUT_OFF: Final = "A suite timeout occurred"
+"""What ginkgo says of a spec that runs when its --timeout is over."""
 FAST: Final = ("volumes: projected", "volumes: secret")
 """Areas of the run within `make test-containers`."""
 
@@ -86,13 +106,14 @@ def area_of(file: str) -> str:
 
 
 def read_report(report: list[dict[str, Any]]) -> list[Result]:
-    """What became of the specs in ginkgo's JSON report. Specs that were not selected are left out."""
+    """What became of the specs in ginkgo's JSON report. Specs that were not selected are left out, and so are those
+    that the end of the run has cut off."""
     found = []
     for spec in (each for suite in report for each in suite["SpecReports"] or ()):
         state = {"passed": "passed", "skipped": "skipped", "pending": "skipped"}.get(spec["State"], "failed")
         message = (spec.get("Failure") or {}).get("Message", "")
         area = area_of(spec["LeafNodeLocation"]["FileName"])
-        if spec["LeafNodeType"] != "It" or not area or (state == "skipped" and not message):
+        if spec["LeafNodeType"] != "It" or not area or (state == "skipped" and not message) or CUT_OFF in message:
             continue
         name = " ".join([*(spec["ContainerHierarchyTexts"] or ()), spec["LeafNodeText"]])
         found.append(Result(area, name, state, message))
@@ -121,31 +142,21 @@ def ready() -> bool:
 
 
 def build_programs() -> Path:
-    if (found := programs()) is not None:
-        return found
-    if shutil.which("go") is None:
-        raise RuntimeError("no Go to build the specs with")
+    """The folder with the specs, compiled if need be. RuntimeError without Go."""
     folder = cache_folder() / "e2e"
-    folder.mkdir(parents=True, exist_ok=True)
-    commands = {
-        "ginkgo": ["go", "build", "-o", str(folder / ".part"), "github.com/onsi/ginkgo/v2/ginkgo"],
-        "e2e.test": ["go", "test", "-c", "-o", str(folder / ".part"), "k8s.io/kubernetes/test/e2e"],
-    }
-    for name, command in commands.items():
-        if not (folder / name).is_file():
-            print(f"building {name} (once)", file=sys.stderr, flush=True)
-            subprocess.run(command, cwd=HERE, check=True)
-            (folder / ".part").rename(folder / name)
+    small = ("-ldflags", "-s -w")
+    compile_once(folder / "ginkgo", HERE, "build", *small, package="github.com/onsi/ginkgo/v2/ginkgo")
+    compile_once(folder / "e2e.test", HERE, "test", "-c", "-vet=off", *small, package="k8s.io/kubernetes/test/e2e")
     return folder
 
 
 @contextlib.contextmanager
-def running_containerd() -> Iterator[Containerd]:
+def running_containerd(oci_runtime: str) -> Iterator[Containerd]:
     install()
     if problem := missing():
         raise RuntimeError(problem)
     directory = Path(tempfile.mkdtemp(prefix="kohort-"))  # paths of sockets must be short
-    runtime = Containerd(directory)
+    runtime = Containerd(directory, oci_runtime=oci_runtime)
     try:
         runtime.start()
         runtime.load(pause_archive())
@@ -155,11 +166,23 @@ def running_containerd() -> Iterator[Containerd]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def serve_images(runtime: Containerd, place: Path) -> Path:
-    """The file that redirects the specs to a registry on loopback which has their images."""
+def serve_images(runtime: Containerd) -> tuple[str, str]:
+    """A registry on loopback that has the images of the specs, and one that wants a password."""
     registry, closed = runtime.registry(), runtime.registry(user="specs", password="specs")
     for name, archive in image_archives().items():
         runtime.push(registry, name, archive.read_bytes())
+    return registry, closed
+
+
+def load_images(runtime: Containerd) -> tuple[str, str]:
+    """The same without registries, for a kernel in which they would be slow: images of the runtime, by their names."""
+    for archive in {image_archives()[name] for name in image_archives() if name.startswith(IMAGES_OF_CGROUP_AREAS)}:
+        runtime.load(archive.read_bytes())
+    return REGISTRY, "127.0.0.1:1/closed"
+
+
+def redirect_images(registry: str, closed: str, place: Path) -> Path:
+    """The file that tells the specs where their images are."""
     names = ("promoterE2eRegistry", "gcRegistry", "gcEtcdRegistry", "buildImageRegistry", "sigStorageRegistry")
     redirected = dict.fromkeys((*names, "dockerLibraryRegistry", "cloudProviderGcpRegistry"), registry)
     redirected |= {"privateRegistry": closed, "invalidRegistry": "127.0.0.1:1/invalid"}
@@ -167,46 +190,92 @@ def serve_images(runtime: Containerd, place: Path) -> Path:
     return place
 
 
-def run_specs(folder: Path, environment: dict[str, str], areas: list[str], more: list[str], report: Path) -> int:
+def run_specs(folder: Path, environment: dict[str, str], chosen: argparse.Namespace) -> int:
     """The exit code of ginkgo."""
-    files = "|".join(pattern for area in areas for pattern in AREAS[area])
-    command = [str(folder / "ginkgo"), f"--procs={PROCESSES}", "--no-color", "--silence-skips", "--succinct"]
-    command += [f"--focus-file=/test/e2e/({files})\\.go$", f"--skip={'|'.join(SKIPPED)}", "--timeout=3h"]
-    command += [f"--output-dir={report.parent}", f"--json-report={report.name}", *more, str(folder / "e2e.test"), "--"]
-    command += [f"--kubeconfig={environment['KUBECONFIG']}", "--num-nodes=1", "--disable-log-dump"]
-    command += [f"--kubectl-path={kubernetes.build() / 'kubectl'}", "--dump-logs-on-failure=false"]
+    report: Path = chosen.report
+    files = "|".join(pattern for area in chosen.area for pattern in AREAS[area])
+    command = [
+        str(folder / "ginkgo"),
+        f"--procs={chosen.processes}",
+        "--no-color",
+        "--silence-skips",
+        "-v" if chosen.load_images else "--succinct",
+    ]
+    command += [f"--focus-file=/test/e2e/({files})\\.go$", f"--skip={'|'.join(SKIPPED)}", f"--timeout={chosen.timeout}"]
+    command += [f"--output-dir={report.parent}", f"--json-report={report.name}", *chosen.more]
+    command += [str(folder / "e2e.test"), "--", f"--kubeconfig={environment['KUBECONFIG']}", "--num-nodes=1"]
+    command += [
+        "--disable-log-dump",
+        "--dump-logs-on-failure=false",
+        f"--kubectl-path={kubernetes.build() / 'kubectl'}",
+    ]
     return subprocess.run(command, env=environment, check=False).returncode
 
 
-def run_suite(areas: list[str], endpoint: str, more: list[str], report: Path) -> list[Result]:
-    """What has become of the specs of these areas, on a cluster that exists for this run only."""
+def run_here(chosen: argparse.Namespace) -> None:
+    """Write the report of these specs, on a cluster that exists for this run only."""
     folder = build_programs()
-    report.parent.mkdir(parents=True, exist_ok=True)
-    report.unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory() as place, running_containerd() as runtime:
+    with tempfile.TemporaryDirectory() as place, running_containerd(chosen.oci_runtime) as runtime:
+        registries = load_images(runtime) if chosen.load_images else serve_images(runtime)
         environment = {**os.environ, "KUBECONFIG": f"{place}/kubeconfig"}
-        environment["KUBE_TEST_REPO_LIST"] = str(serve_images(runtime, Path(place) / "registries.yaml"))
+        environment["KUBE_TEST_REPO_LIST"] = str(redirect_images(*registries, Path(place) / "registries.yaml"))
         data = ["--data-dir", place]
-        kohort = str(Path(sys.executable).with_name("kohort"))
-        cluster = ["--port", "0", "--runtime", "cri", "--runtime-endpoint", endpoint or runtime.endpoint]
-        subprocess.run([kohort, "up", *data, *cluster, "--detach"], check=True, stdout=subprocess.DEVNULL)
+        kohort = [sys.executable, "-m", "kohort"]
+        cluster = ["--port", "0", "--runtime", "cri", "--runtime-endpoint", chosen.endpoint or runtime.endpoint]
+        log = Path(place, "kohort.log")
+        with chosen.report.with_suffix(".kohort.log").open("wb") as copy:
+            follower = subprocess.Popen(["tail", "-n", "+1", "-F", str(log)], stdout=copy, stderr=subprocess.DEVNULL)
         try:
-            run_specs(folder, environment, areas, more, report)
+            subprocess.run([*kohort, "up", *data, *cluster, "--detach"], check=True, stdout=subprocess.DEVNULL)
+            run_specs(folder, environment, chosen)
         finally:
-            subprocess.run([kohort, "down", *data], check=False, stdout=subprocess.DEVNULL)
-    if not report.is_file():
-        raise RuntimeError("ginkgo has written no report; its last lines say why")
-    return read_report(json.loads(report.read_text()))
+            subprocess.run([*kohort, "down", *data], check=False, stdout=subprocess.DEVNULL)
+            follower.terminate()
+            follower.wait()
 
 
-def main(words: list[str]) -> int:
+def run_in_kernel(chosen: argparse.Namespace) -> None:
+    """Have this program write the report inside user-mode-linux, where nothing can be built."""
+    if problem := missing_kernel(native=False) or missing():
+        raise RuntimeError(problem)
+    build_programs(), image_archives(), kubernetes.build()
+    words = ["-m", "tools.kubernetes.suite", "--load-images", "--processes", str(chosen.processes)]
+    words += ["--report", str(chosen.report), "--timeout", chosen.timeout, "--oci-runtime", chosen.oci_runtime]
+    words += [word for area in chosen.area for word in ("--area", area)]
+    console = chosen.report.with_suffix(".log")
+    in_user_mode_linux([*words, "--", *chosen.more], KERNEL_HOURS * 3600, KERNEL_MEMORY, console, chosen.slowness)
+
+
+def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.kubernetes.suite", description=__doc__)
     parser.add_argument("--area", action="append", choices=AREAS, metavar="NAME", help=f"one of: {', '.join(AREAS)}")
     parser.add_argument("--endpoint", default="", help="socket of a container runtime that runs already")
+    parser.add_argument("--in-kernel", action="store_true", help="run in user-mode-linux, with cgroup v2")
+    parser.add_argument("--load-images", action="store_true", help="import images into containerd, without a registry")
+    parser.add_argument("--oci-runtime", default="runc", help="what starts containers for containerd: runc, crun")
+    parser.add_argument("--processes", type=int, default=0, help="how many specs run at a time")
+    parser.add_argument("--slowness", type=int, default=2, help="how much slower the clock of the kernel runs")
+    parser.add_argument("--timeout", default="3h", help="when ginkgo stops and writes its report")
     parser.add_argument("--report", type=Path, default=Path("dist/specs.json"))
     parser.add_argument("more", nargs="*", help="arguments of ginkgo, after --")
-    given = parser.parse_args(words)
-    results = run_suite(given.area or list(AREAS), given.endpoint, given.more, given.report.resolve())
+    chosen = parser.parse_args(words)
+    in_kernel = chosen.in_kernel or chosen.load_images
+    if in_kernel and not set(chosen.area or ()) <= set(CGROUP_AREAS):
+        parser.error(f"only images of these areas are provided without a registry: {', '.join(CGROUP_AREAS)}")
+    chosen.area = chosen.area or list(CGROUP_AREAS if in_kernel else AREAS)
+    chosen.processes = chosen.processes or (KERNEL_PROCESSES if in_kernel else PROCESSES)
+    chosen.report = chosen.report.resolve()
+    return chosen
+
+
+def main(words: list[str]) -> int:
+    chosen = parse(words)
+    chosen.report.parent.mkdir(parents=True, exist_ok=True)
+    chosen.report.unlink(missing_ok=True)
+    (run_in_kernel if chosen.in_kernel else run_here)(chosen)
+    if not chosen.report.is_file():
+        raise RuntimeError("ginkgo has written no report; its last lines say why")
+    results = read_report(json.loads(chosen.report.read_text()))
     for each in results:
         if each.state == "failed":
             print(f"failed: {each.name}\n    {each.message.splitlines()[0] if each.message else ''}")
