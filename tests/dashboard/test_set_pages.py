@@ -162,7 +162,7 @@ async def test_a_judged_step_has_a_chart(place: tuple[Scene, Visit]) -> None:
     page = await user.until(f"{SETS}/llm/release", lambda page: any(one["metrics"] for one in page["analyses"]))
     (analysis,) = page["analyses"]
     (metric,) = analysis["metrics"]
-    assert (analysis["step"], analysis["phase"], metric["failAbove"]) == (1, "Running", 0.03)
+    assert (analysis["step"], analysis["phase"], metric["failAbove"]) == (1, "Passed", 0.03)
     assert [(one["canary"], one["stable"]) for one in metric["points"]] == [(0.02, 0.01), (0.04, 0.01)]
     text = await user.text(f"{SETS}/llm/release")
     drawn = re.findall(r'<polyline points="[^"]+" class="(\w+)"', text)

@@ -148,7 +148,8 @@ def test_a_new_version_of_the_smaller_part_does_not_exceed_its_share(
     new = data.draw(st.integers(0, (before - 1) // 2))
     most, now = before + surged(before, surge), after + surged(after, surge)
     found = scaled_sizes(after, now - after, SetSize(new, new, most), [SetSize(before - new, before - new, most)])
-    assert found.new <= new * now / most + 0.5
+    # Of fewer pods, the larger version is sized first and may lose all that go.
+    assert found.new <= max(new * now / most + 0.5, new if after < before else 0)
 
 
 @given(
