@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from tests.kube.model_server import ModelServer
 
@@ -22,8 +23,8 @@ class Bench:
     def __init__(self) -> None:
         self.server = ModelServer(kind="Event")
         self.faults = Faults()
-        client = Client(self.faults.wrap(InProcessTransport(self.server.handle)))
-        self.recorder = EventRecorder(client, "kohort-groups", "host-1")
+        self.client = Client(self.faults.wrap(InProcessTransport(self.server.handle)))
+        self.recorder = EventRecorder(self.client, "kohort-groups", "host-1")
 
     def warn(self, message: str, reason: str = "Unhealthy") -> None:
         self.recorder.warning(PODS, POD, reason, message)
@@ -256,3 +257,34 @@ async def test_an_end_does_not_wait_for_a_server_that_is_away(bench: Bench) -> N
 async def test_a_recorder_without_events_ends_at_once(bench: Bench) -> None:
     await bench.recorder.close()
     assert bench.events == []
+
+
+async def test_events_of_the_newer_form_are_the_same_for_one_version_of_their_object(bench: Bench) -> None:
+    recorder = EventRecorder(bench.client, "default-scheduler", instance="default-scheduler-host-1")
+    newer = msgspec.structs.replace(POD, metadata=msgspec.structs.replace(POD.metadata, resource_version="8"))
+    for pod, message in ((POD, "no node"), (POD, "no room"), (newer, "no room")):
+        recorder.warning(PODS, pod, "FailedScheduling", message, action="Scheduling")
+    await recorder.flush()
+    first, second = bench.events
+    moment = first.pop("eventTime")
+    assert first.pop("series") == {"count": 2, "lastObservedTime": moment}
+    assert "series" not in second
+    first.pop("metadata")
+    assert first == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "regarding": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": "n",
+            "name": "web-0",
+            "uid": "u1",
+            "resourceVersion": "7",
+        },
+        "type": "Warning",
+        "reason": "FailedScheduling",
+        "action": "Scheduling",
+        "note": "no node",
+        "reportingController": "default-scheduler",
+        "reportingInstance": "default-scheduler-host-1",
+    }

@@ -13,6 +13,10 @@ Four limits against floods of events, with the values of Kubernetes:
 |             | component that emits many different events per object may be allowed more                    |
 | rate        | per component: 100 at once, then 50 a second; the rest waits, so that a thousand pods that   |
 |             | start at once do not compete with their own events                                           |
+
+kube-scheduler writes its events in the newer form of `events.k8s.io`, with `action` and `eventTime`; so does a recorder
+with an `instance`. There, an event is the same if it is about the same version of the object, whatever its message is;
+a repetition raises `series.count`, and similar events are not combined.
 """
 
 import asyncio
@@ -28,7 +32,7 @@ from kohort.kube.client import Client
 from kohort.kube.log import Log
 from kohort.kube.object_identity import View, key_of
 from kohort.kube.ratelimit import TokenBucket
-from kohort.kube.resources import EVENTS, Resource
+from kohort.kube.resources import EVENTS, EVENTS_V1, Resource
 from kohort.kube.tasks import cancel_all
 from kohort.objects.json_types import Json, JsonObject
 
@@ -108,6 +112,11 @@ class _PendingEvent(msgspec.Struct, frozen=True):
     def similar(self) -> tuple[str, ...]:
         return self.same[:-1]
 
+    @property
+    def series(self) -> tuple[str, ...]:
+        related = self.related.uid if self.related is not None else ""
+        return (*self.similar, self.about.resource_version, self.action, related)
+
 
 class _Written(msgspec.Struct):
     """An event that exists in the cluster."""
@@ -123,9 +132,16 @@ class _Similar(msgspec.Struct):
 
 class EventRecorder:
     def __init__(
-        self, client: Client, component: str, host: str = "", allowance: EventLimit = DEFAULT_EVENT_LIMIT
+        self,
+        client: Client,
+        component: str,
+        host: str = "",
+        allowance: EventLimit = DEFAULT_EVENT_LIMIT,
+        instance: str = "",
     ) -> None:
+        """With an `instance`, which is the name of this process, events have the newer form."""
         self._client = client
+        self._instance = instance
         self._allowance = allowance
         self._component = component
         self._host = host
@@ -177,7 +193,8 @@ class EventRecorder:
     ) -> None:
         """Returns at once, whatever happens to the event. `action` is what was done, `related` another object that it
         was done to."""
-        note = _PendingEvent(about, type, reason, message, clock.timestamp(), action, related)
+        when = clock.micro_timestamp() if self._instance else clock.timestamp()
+        note = _PendingEvent(about, type, reason, message, when, action, related)
         try:
             self._notes.put_nowait(note)
         except asyncio.QueueFull:
@@ -226,7 +243,7 @@ class EventRecorder:
         if not self._bucket(note).try_take():
             self._log.debug("event dropped as spam", reason=note.reason, object=note.about.name)
             return
-        note = self._merged(note)
+        note = note if self._instance else self._merged(note)
         if not self._closing:
             await self._pace.take()
         backoff = Backoff(base=0.5, limit=5.0)
@@ -262,12 +279,15 @@ class EventRecorder:
         return msgspec.structs.replace(note, message=message, action="", related=None, combined=True)
 
     async def _store(self, note: _PendingEvent) -> None:
-        identity = note.similar if note.combined else note.same
+        identity = note.series if self._instance else note.similar if note.combined else note.same
         known = self._written.get(identity)
         if known is not None and await self._count_up(known, note):
             return
         name = f"{note.about.name}.{self._stamp():x}"
-        await self._client.create(EVENTS, self._document(name, note), _namespace(note.about))
+        if self._instance:
+            await self._client.create(EVENTS_V1, self._newer_document(name, note), _namespace(note.about))
+        else:
+            await self._client.create(EVENTS, self._document(name, note), _namespace(note.about))
         self._written.put(identity, _Written(name, 1))
 
     def _stamp(self) -> int:
@@ -276,9 +296,13 @@ class EventRecorder:
         return self._last_stamp
 
     async def _count_up(self, known: _Written, note: _PendingEvent) -> bool:
-        patch: JsonObject = {"count": known.count + 1, "lastTimestamp": note.when, "message": note.message}
+        count = known.count + 1
+        patch: JsonObject = {"count": count, "lastTimestamp": note.when, "message": note.message}
+        if self._instance:
+            patch = {"series": {"count": count, "lastObservedTime": note.when}}
         try:
-            await self._client.patch(EVENTS, known.name, _namespace(note.about), patch)
+            resource = EVENTS_V1 if self._instance else EVENTS
+            await self._client.patch(resource, known.name, _namespace(note.about), patch)
         except errors.NotFound:
             return False
         known.count += 1
@@ -304,6 +328,23 @@ class EventRecorder:
             "lastTimestamp": note.when,
             "count": 1,
             **more,
+        }
+
+    def _newer_document(self, name: str, note: _PendingEvent) -> JsonObject:
+        related = {} if note.related is None else {"related": msgspec.to_builtins(note.related)}
+        return {
+            "apiVersion": EVENTS_V1.api_version,
+            "kind": EVENTS_V1.kind,
+            "metadata": {"name": name, "namespace": _namespace(note.about)},
+            "regarding": msgspec.to_builtins(note.about),
+            "type": note.type,
+            "reason": note.reason,
+            "action": note.action,
+            "note": note.message,
+            "eventTime": note.when,
+            "reportingController": self._component,
+            "reportingInstance": self._instance,
+            **related,
         }
 
 

@@ -126,11 +126,14 @@ class Manager:
         """A coroutine that runs beside the controllers (on the leader only); its failure ends the manager."""
         self._background.append((name, run))
 
-    def recorder(self, component: str, allowance: EventLimit = DEFAULT_EVENT_LIMIT) -> EventRecorder:
-        """Events in the name of `component`, written while the manager runs."""
+    def recorder(
+        self, component: str, allowance: EventLimit = DEFAULT_EVENT_LIMIT, instance: str = ""
+    ) -> EventRecorder:
+        """Events in the name of `component`, written while the manager runs; in the newer form with an `instance`."""
         found = self._recorders.get(component)
         if found is None:
-            found = self._recorders[component] = EventRecorder(self.client, component, allowance=allowance)
+            found = EventRecorder(self.client, component, allowance=allowance, instance=instance)
+            self._recorders[component] = found
         return found
 
     # Running

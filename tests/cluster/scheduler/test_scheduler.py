@@ -76,6 +76,32 @@ async def test_a_pod_gets_a_node_and_an_event_says_so() -> None:
         await cluster.until(lambda: happened(cluster, "p") == [("Scheduled", "Successfully assigned default/p to n1")])
 
 
+async def test_events_have_the_form_of_kube_scheduler() -> None:
+    async with Cluster(parts=ONE) as cluster:
+        await add_node(cluster, "n1")
+        await add_pod(cluster, "p", "cpu=1")
+        await cluster.until(lambda: bool(happened(cluster, "p")))
+        (event,) = cluster.objects(EVENTS)
+        assert (event["action"], event["reportingComponent"]) == ("Binding", "default-scheduler")
+        assert event["reportingInstance"].startswith("default-scheduler-")
+        assert event["eventTime"]
+        assert not event.get("count")
+
+
+async def test_the_condition_of_a_victim_comes_last() -> None:
+    async with Cluster(parts=ONE) as cluster:
+        await cluster.client.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
+        await add_node(cluster, "n1")
+        await add_pod(cluster, "low", "cpu=800m", terminationGracePeriodSeconds=30)
+        await cluster.until(lambda: node_of(cluster, "low") == "n1")
+        await add_pod(cluster, "high", "cpu=500m", priorityClassName="high", priority=1000)
+        await cluster.until(lambda: bool(condition(cluster, "low", "DisruptionTarget")))
+        found = pod(cluster, "low")["status"]["conditions"]
+        assert [one["type"] for one in found] == ["PodScheduled", "DisruptionTarget"]
+        (preempted,) = [one for one in cluster.objects(EVENTS) if one["reason"] == "Preempted"]
+        assert (preempted["action"], preempted["related"]["name"]) == ("Preempting", "high")
+
+
 async def test_a_pod_that_does_not_fit_says_why_once_and_is_placed_when_it_can_be() -> None:
     async with Cluster(parts=ONE) as cluster:
         await add_node(cluster, "n1")

@@ -7,7 +7,7 @@ from kohort.cluster.scheduler import pod_conditions
 from kohort.kube import errors
 from kohort.kube.backoff import Backoff
 from kohort.kube.client import Client, PatchType
-from kohort.kube.events import EventRecorder
+from kohort.kube.events import EventRecorder, reference_to
 from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
@@ -49,7 +49,7 @@ class ApiWriter:
         }
         await self._client.create(PODS, binding, pod.namespace, "binding", pod.key.name)
         message = f"Successfully assigned {pod.namespace}/{pod.key.name} to {node_name}"
-        self._recorder.normal(PODS, pod.pod, "Scheduled", message)
+        self._recorder.normal(PODS, pod.pod, "Scheduled", message, action="Binding")
 
     async def was_bound(self, pod: PodInfo, problem: Exception) -> bool:
         """Whether a binding whose answer was lost was made after all. The pod is read to find out; giving its place to
@@ -80,7 +80,7 @@ class ApiWriter:
             await self._patch_status(pod, status)
 
     def record_failure(self, pod: PodInfo, message: str) -> None:
-        self._recorder.warning(PODS, pod.pod, "FailedScheduling", message)
+        self._recorder.warning(PODS, pod.pod, "FailedScheduling", message, action="Scheduling")
 
     async def evict(self, victim: PodInfo, by: PodInfo, node_name: str) -> None:
         condition = pod_conditions.preempted(victim.pod, self._name)
@@ -91,7 +91,8 @@ class ApiWriter:
         except (errors.NotFound, errors.Conflict):
             return
         message = f"Preempted by pod {by.uid} on node {node_name}"
-        self._recorder.normal(PODS, victim.pod, "Preempted", message)
+        related = reference_to(PODS, by.pod)
+        self._recorder.normal(PODS, victim.pod, "Preempted", message, action="Preempting", related=related)
 
     async def clear_nomination(self, pod: PodInfo) -> None:
         await self._patch_status(pod, {"nominatedNodeName": None})
@@ -145,5 +146,10 @@ class ApiWriter:
         await self._client.patch(PERSISTENT_VOLUMES, volume, "", patch)
 
     async def _patch_status(self, pod: PodInfo, status: JsonObject) -> None:
+        """A condition that the pod does not have yet comes last."""
         body: JsonObject = {"metadata": {"uid": pod.uid}, "status": status}
+        written = [one["type"] for one in status.get("conditions") or []]
+        if written:
+            order = dict.fromkeys([*(one.type for one in pod.pod.status.conditions), *written])
+            body["status"]["$setElementOrder/conditions"] = [{"type": one} for one in order]
         await self._client.patch(PODS, pod.key.name, pod.namespace, body, PatchType.STRATEGIC, "status")

@@ -13,6 +13,7 @@ between. So no event can be missed between "no node takes the pod" and "requeue 
 
 import asyncio
 import random
+import socket
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from time import perf_counter
@@ -69,7 +70,8 @@ class Scheduler:
         self.queue = SchedulingQueue()
         self.metrics = SchedulerMetrics(manager.metrics.registry, self.queue, settings.name)
         self._chooser = NodeChooser(settings.random_source)
-        self._writer = ApiWriter(manager.client, manager.recorder(settings.name), self.cluster.storage, settings.name)
+        recorder = manager.recorder(settings.name, instance=f"{settings.name}-{socket.gethostname()}")
+        self._writer = ApiWriter(manager.client, recorder, self.cluster.storage, settings.name)
         self._work_to_do = asyncio.Event()
         self._slots = asyncio.Semaphore(settings.concurrent_writes)
         self._tasks: set[asyncio.Task[None]] = set()

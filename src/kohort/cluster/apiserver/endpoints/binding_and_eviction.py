@@ -229,8 +229,7 @@ def _bound(pod: JsonObject, binding: JsonObject, node: str) -> JsonObject:
     for field in ("annotations", "labels"):
         if wanted.get(field):
             metadata[field] = {**(metadata.get(field) or {}), **wanted[field]}
-    generation = metadata.get("generation") or 0
-    set_condition(pod, {"type": "PodScheduled", "status": "True", "observedGeneration": generation})
+    set_condition(pod, {"type": "PodScheduled", "status": "True"})
     return pod
 
 
