@@ -98,8 +98,10 @@ async def test_the_condition_of_a_victim_comes_last() -> None:
         await cluster.until(lambda: bool(condition(cluster, "low", "DisruptionTarget")))
         found = pod(cluster, "low")["status"]["conditions"]
         assert [one["type"] for one in found] == ["PodScheduled", "DisruptionTarget"]
+        await asyncio.sleep(10)
         (preempted,) = [one for one in cluster.objects(EVENTS) if one["reason"] == "Preempted"]
         assert (preempted["action"], preempted["related"]["name"]) == ("Preempting", "high")
+        assert "series" not in preempted, "it is evicted once"
 
 
 async def test_a_pod_that_does_not_fit_says_why_once_and_is_placed_when_it_can_be() -> None:

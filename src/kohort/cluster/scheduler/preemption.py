@@ -77,7 +77,7 @@ def find_eviction(pod: PodInfo, unschedulable: Unschedulable, cluster: ClusterSt
 def _not_eligible(pod: PodInfo, unschedulable: Unschedulable, cluster: ClusterState) -> NoEvictionReason | None:
     if pod.pod.spec.preemption_policy == "Never":
         return NoEvictionReason.POLICY_NEVER
-    nominated = pod.pod.status.nominated_node_name
+    nominated = cluster.nomination_of(pod.uid) or pod.pod.status.nominated_node_name
     node = cluster.nodes.get(nominated)
     rejection = unschedulable.rejections.get(nominated)
     if node is None or (rejection is not None and not rejection.preemption_may_help):

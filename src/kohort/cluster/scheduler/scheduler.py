@@ -70,6 +70,8 @@ class Scheduler:
         self.queue = SchedulingQueue()
         self.metrics = SchedulerMetrics(manager.metrics.registry, self.queue, settings.name)
         self._chooser = NodeChooser(settings.random_source)
+        self._evicting: set[str] = set()
+        """Pods, by uid, for which others are being evicted at this moment."""
         recorder = manager.recorder(settings.name, instance=f"{settings.name}-{socket.gethostname()}")
         self._writer = ApiWriter(manager.client, recorder, self.cluster.storage, settings.name)
         self._work_to_do = asyncio.Event()
@@ -153,11 +155,16 @@ class Scheduler:
 
     def _reject(self, entry: QueuedPod, unschedulable: Unschedulable) -> Coroutine[object, None, None]:
         pod = entry.info
+        if pod.uid in self._evicting:
+            # The change that led to this attempt is one of its own: a victim that is about to leave.
+            self.queue.mark_unschedulable(entry, unschedulable.filters, self._now())
+            return _nothing()
         eviction: Eviction | None = None
         match find_eviction(pod, unschedulable, self.cluster):
             case Eviction() as eviction:
                 message = unschedulable_message(unschedulable)
                 self.cluster.nominate(pod, eviction.node)
+                self._evicting.add(pod.uid)
             case NoEviction() as no_eviction:
                 message = unschedulable_message(unschedulable, no_eviction)
                 if no_eviction.reason is not NoEvictionReason.VICTIMS_TERMINATING:
@@ -220,18 +227,22 @@ class Scheduler:
         await self._write_condition(pod, SCHEDULER_ERROR, text, None)
 
     async def _report(self, entry: QueuedPod, message: str, eviction: Eviction | None) -> None:
+        try:
+            await self._write_report(entry, message, eviction)
+        finally:
+            if eviction is not None:
+                self._evicting.discard(entry.info.uid)
+
+    async def _write_report(self, entry: QueuedPod, message: str, eviction: Eviction | None) -> None:
         pod = entry.info
         if eviction is not None:
             await self._evict(pod, eviction)
-        nominated = eviction.node if eviction is not None else self._kept_nomination(pod)
+        nominated = eviction.node if eviction is not None else self.cluster.nomination_of(pod.uid)
         report = (pod.pod.metadata.generation, message)
         if report != entry.reported or nominated != pod.pod.status.nominated_node_name:
             entry.reported = report
             self._writer.record_failure(pod, message)
             await self._write_condition(pod, UNSCHEDULABLE, message, nominated)
-
-    def _kept_nomination(self, pod: PodInfo) -> str:
-        return next((name for name, waiting in self.cluster.nominated.items() if pod.uid in waiting), "")
 
     async def _evict(self, pod: PodInfo, eviction: Eviction) -> None:
         waiting = self.cluster.nominated.get(eviction.node, {})
@@ -417,3 +428,7 @@ def _may_fit_now(before: PodInfo, after: PodInfo) -> bool:
 
 def _less(now: ResourceUse, then: ResourceUse) -> bool:
     return now.shrank_since(then, then)
+
+
+async def _nothing() -> None:
+    """There is nothing to write."""

@@ -189,6 +189,10 @@ class ClusterState:
         self.drop_nomination(info.uid)
         self.nominated.setdefault(node_name, {})[info.uid] = info
 
+    def nomination_of(self, uid: str) -> str:
+        """The node that is kept for a pod; empty if there is none."""
+        return next((name for name, waiting in self.nominated.items() if uid in waiting), "")
+
     def drop_nomination(self, uid: str) -> tuple[PodInfo, str] | None:
         """The nominated pod and its node, None if it was not nominated."""
         for node_name, waiting in self.nominated.items():
