@@ -6,6 +6,7 @@ import random
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -86,6 +87,19 @@ def test_waiting_for_what_cannot_happen_is_an_error_that_names_the_place() -> No
 
     with pytest.raises(Stuck, match=rf"hopeless at .*test_virtual_time\.py:{wait.__code__.co_firstlineno + 1}"):
         virtual_time.run(story())
+
+
+def test_a_thread_that_waited_for_a_process_of_an_earlier_loop_keeps_nobody_waiting() -> None:
+    """Such a thread ends a moment after the process, and wakes only the loop that started it."""
+    earlier = threading.Thread(target=time.sleep, args=(0.2,), name="asyncio-waitpid-0")
+    earlier.start()
+
+    async def story() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(Stuck):
+        virtual_time.run(story())
+    assert not earlier.is_alive()
 
 
 def test_a_program_that_never_ends_is_stopped_after_thirty_days() -> None:
