@@ -32,8 +32,16 @@ class PodRegistry:
         return {each.uid for each in self.records()} | {pod.metadata.uid for pod in self.bound.list()}
 
     def others(self, uid: str) -> list[NodePod]:
-        """Pods that hold resources of this node, except the one with this UID."""
-        return [each.pod for each in self.records() if each.uid != uid and not each.finished and not each.rejected]
+        """Pods that hold resources of this node, except the one with this UID.
+
+        A pod that is gone from the API holds none, though its containers may still be ending: the scheduler has given
+        its room away, and a pod that the node rejects for that would never run."""
+        return [each.pod for each in self.records() if each.uid != uid and self._holds_resources(each)]
+
+    def _holds_resources(self, record: PodRecord) -> bool:
+        bound = self.bound.get(record.key)
+        gone = bound is None or bound.metadata.uid != record.uid
+        return not (gone or record.finished or record.rejected)
 
     def addressed(self) -> list[tuple[NodePod, str]]:
         """Pods as they were last reported, with their addresses."""

@@ -98,3 +98,15 @@ async def test_containers_that_wait_for_a_failed_init_container_never_ran(tmp_pa
         bench.runtime.end(f"{uid}_first_0", 1)
         await bench.until(lambda: bench.phase() == "Failed")
         assert bench.status()["state"] == {"waiting": {"reason": "PodInitializing"}}
+
+
+async def test_a_pod_takes_the_room_of_one_that_was_deleted_without_grace(tmp_path: Path) -> None:
+    """Its containers may still be ending: the scheduler, and kubelet, count it no longer."""
+    half = {"requests": {"cpu": "600m"}}
+    async with node(tmp_path, cpu="1") as bench:
+        await bench.create("p", containers=[container("c", resources=half)])
+        await bench.until(lambda: bench.phase("p") == "Running")
+        await bench.cluster.client.delete(PODS, "p", "default", grace_seconds=0)
+        await bench.create("q", containers=[container("c", resources=half)])
+        await bench.until(lambda: bench.phase("q") in ("Running", "Failed"))
+        assert bench.phase("q") == "Running", bench.pod("q")["status"]
