@@ -158,7 +158,7 @@ class _JumpingSelector(selectors.BaseSelector):
 
     def _run_fast(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
         """In short steps: the descriptor that keeps the clock from jumping may be closed at any moment, and the thread
-        that waits for a process may be one of an earlier loop, which wakes nobody here."""
+        that waits for a process may be one of an earlier loop, which does not wake this one."""
         if timeout is None:
             return self._real.select(_STEP_SECONDS)
         speed = self._speed / slowdown(self._load(), self._processors)
