@@ -21,8 +21,18 @@ SYS_RESOURCE = 24
 class Containerd(RuntimeUnderTest):
     name = "containerd"
 
-    def __init__(self, directory: Path, *, snapshotter: str = "overlayfs", oci_runtime: str = "runc") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        snapshotter: str = "overlayfs",
+        oci_runtime: str = "runc",
+        restrict_oom_scores: bool = True,
+    ) -> None:
+        """`restrict_oom_scores` keeps containers from scores below that of containerd; kubelet's recorded answers were
+        made so, because some machines allow nothing else."""
         super().__init__(directory)
+        self._restrict_oom_scores = restrict_oom_scores
         self._snapshotter = snapshotter
         self._oci_runtime = oci_runtime
         self.programs: Path | None = None
@@ -64,7 +74,7 @@ state = "{self.directory}/state"
   address = "{self.socket}"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{SANDBOX_IMAGE}"
-  restrict_oom_score_adj = {str(not may_lower_oom_scores()).lower()}
+  restrict_oom_score_adj = {str(self._restrict_oom_scores).lower()}
   stream_server_address = "127.0.0.1"
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "{self._snapshotter}"

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.containers.containerd import Containerd, pause_archive
+from tests.containers.containerd import Containerd, may_lower_oom_scores, pause_archive
 from tests.kernel.machine import in_user_mode_linux
 from tests.kernel.machine import missing as missing_kernel
 from tools.container_packages import install, missing
@@ -156,7 +156,7 @@ def running_containerd(oci_runtime: str) -> Iterator[Containerd]:
     if problem := missing():
         raise RuntimeError(problem)
     directory = Path(tempfile.mkdtemp(prefix="kohort-"))  # paths of sockets must be short
-    runtime = Containerd(directory, oci_runtime=oci_runtime)
+    runtime = Containerd(directory, oci_runtime=oci_runtime, restrict_oom_scores=not may_lower_oom_scores())
     try:
         runtime.start()
         runtime.load(pause_archive())
