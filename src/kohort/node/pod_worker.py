@@ -9,7 +9,7 @@ they are done.
 | address, network, cgroup, volumes     | `pod_sandbox.PodSandbox`                |
 | starting containers, hooks, probes    | `container_starter.ContainerStarter`    |
 | admission, with devices of plugins    | `pod_admission.PodAdmission`            |
-| decisions about resizes               | `resize.queue.ResizeQueue`              |
+| decisions about resizes               | `resize.resize_and_admission`           |
 | allocated resources, to the cgroups   | `resize.pod_resize.PodResize`           |
 | stopping containers                   | `container_stopper.ContainerStopper`    |
 | the pod's status                      | `pod_status_reporter.PodStatusReporter` |

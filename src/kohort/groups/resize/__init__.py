@@ -13,6 +13,9 @@ The path of one edit, in the order in which it is read:
 | `record` | What is written down about a group under way, so that a restarted operator goes on? |
 | `plan` | What is done next with every group of a set? |
 | `patches` | How are the writes spelled? |
+| `controller` | When is a set looked at, and how is the plan carried out? |
+| `status` | Which conditions and counts does the set show? |
+| `metrics` | What is counted and measured? |
 
 A group is a transaction: all of its pods get the new amounts, or all get the old ones back. When all pods have them,
 the group is adopted: its StatefulSets and pods get the labels of the new revision without a pod being recreated.

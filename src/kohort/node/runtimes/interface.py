@@ -34,9 +34,9 @@ from kohort.objects.node_pods import NodeContainer, NodePod
 from kohort.resources import CgroupValues
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+"""Channels of an attached or executed process, numbered as on the wire of `kubectl exec`."""
 RUNTIME_RECORD: Final = Path("records/runtime.json")
 """In the directory of a node whose pods a container runtime has run: which one."""
-"""Channels of an attached or executed process, numbered as on the wire of `kubectl exec`."""
 
 
 class ContainerKey(NamedTuple):

@@ -99,6 +99,7 @@ def list_options(request: Request, *, force_watch: bool = False) -> ListOptions:
         initial_events=boolean(request, "sendInitialEvents"),
         include_object=request.param("includeObject"),
     )
+    # A watch from no version, or from any, begins with what there is: as if that had been asked for.
     if options.watch and options.initial_events is None and not options.match and options.resource_version in ("", "0"):
         options.initial_events, options.match = True, "NotOlderThan"
     found = _watch_errors(options) if options.watch else _list_errors(options)

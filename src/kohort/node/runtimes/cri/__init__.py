@@ -12,6 +12,7 @@ whatever lacks it is never touched.
 | `runtime`          | `CriRuntime`: sandboxes, containers, their ends                                      |
 | `image_names`      | complete names of images, and which credentials fit them (pure)                      |
 | `image_pulls`      | pull policies, credentials, one pull per image at a time                             |
+| `pull_turns`       | whose image is pulled next                                                           |
 | `image_removal`    | which unused images go when the disk fills up                                        |
 | `streams`          | exec and attach: a client of the runtime's streaming server                          |
 | `container_logs`   | rotation of the log files that the runtime writes                                    |
