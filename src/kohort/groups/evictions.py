@@ -33,7 +33,6 @@ from kohort.rules import group_labels
 from kohort.rules.group_identity import group_index, has_place_in_group, leader_labels, leads_group
 
 _TRIES: Final = 8
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 class BudgetBusy(Exception):
@@ -53,7 +52,7 @@ class EvictionAnswer(msgspec.Struct, frozen=True):
 async def answer_eviction(client: Client, namespace: str, name: str, *, dry_run: bool) -> EvictionAnswer | None:
     """None for a pod that no budget of a set concerns. Raises BudgetBusy."""
     pod: Pod | None = await client.find(PODS, name, namespace, type=Pod)
-    if pod is None or pod.metadata.deleting or pod.status.phase in _ENDED:
+    if pod is None or pod.metadata.deleting or pod.finished:
         return None
     owner, group = pod.metadata.labels.get(group_labels.NAME, ""), group_index(pod.metadata.labels)
     if group is None or not has_place_in_group(name, pod.metadata.labels):

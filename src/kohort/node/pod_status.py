@@ -17,14 +17,13 @@ from kohort.node.runtimes.interface import Instance
 from kohort.objects import container_reasons
 from kohort.objects.json_types import JsonObject
 from kohort.objects.node_pods import NodeContainer, NodePod
-from kohort.objects.pods import Pod, ResourceRequirements
+from kohort.objects.pods import FINISHED_PHASES, Pod, ResourceRequirements
 from kohort.objects.quantity import BINARY_SI, Quantity
 from kohort.resources import CPU, MEMORY, SANDBOX, amounts_of, reported, requests, written_of
 from kohort.rules import pod_disruption
 from kohort.rules import pod_status as rules
 from kohort.rules.node_feature_gates import ALL_ON, NodeGates
 from kohort.rules.pod_status import (
-    FINISHED_PHASES,
     SECURITY_CONTEXT_ENFORCED,
     ContainerObservation,
     ContainerState,

@@ -35,8 +35,8 @@ from kohort.node.runtimes.interface import CannotStart, Instance
 from kohort.node.stop_grace import StopReason
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem
 from kohort.objects.node_pods import NodePod
+from kohort.objects.pods import FINISHED_PHASES
 from kohort.rules.pod_admission import Rejection
-from kohort.rules.pod_status import FINISHED_PHASES
 
 MOUNT_SECONDS = 5.0
 

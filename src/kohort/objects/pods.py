@@ -3,7 +3,7 @@
 # ruff: noqa: RUF012 (an empty dictionary as default is made anew for every instance)
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 from msgspec import field
@@ -12,6 +12,12 @@ from kohort.objects.meta import Condition, ObjectMeta, condition_is
 from kohort.objects.placement import Affinity, Toleration, TopologySpreadConstraint
 from kohort.objects.view import View
 from kohort.objects.volumes import ResourceList, Volume
+
+FINISHED_PHASES: Final = ("Succeeded", "Failed")
+"""Of pods that will never run again."""
+NO_RESTART: Final = "NotRequired"
+RESTART_CONTAINER: Final = "RestartContainer"
+"""What a container's `resizePolicy` can ask for."""
 
 
 class ResourceClaimName(View, frozen=True):
@@ -176,8 +182,7 @@ class Pod(View, frozen=True):
 
     @property
     def finished(self) -> bool:
-        """Succeeded or Failed: it will never run again."""
-        return self.status.phase in ("Succeeded", "Failed")
+        return self.status.phase in FINISHED_PHASES
 
     @property
     def ready(self) -> bool:

@@ -35,7 +35,7 @@ import msgspec
 from kohort.objects import container_reasons
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import condition_is, find_condition
-from kohort.objects.pods import Pod
+from kohort.objects.pods import FINISHED_PHASES, Pod
 from kohort.rules.resize_conditions import IN_PROGRESS, PENDING, ResizeState
 
 SECURITY_CONTEXT_ENFORCED: Final = "node.kohort.dev/SecurityContextEnforced"
@@ -54,7 +54,6 @@ NODE_CONDITIONS: Final = (
     ALL_RESTARTING,
 )
 """Conditions that the node writes. It does not touch others."""
-FINISHED_PHASES: Final = ("Succeeded", "Failed")
 KILLED: Final = 137
 """The exit code of a process that was ended with SIGKILL."""
 

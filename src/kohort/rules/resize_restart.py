@@ -13,14 +13,11 @@ that count are those that the container feels: its request, and its limit or, wi
 """
 
 from collections.abc import Collection
-from typing import Final
 
-from kohort.objects.pods import Container, Pod, PodSpec
+from kohort.objects.pods import RESTART_CONTAINER, Container, Pod, PodSpec
 from kohort.objects.quantity import Quantity
 from kohort.resources import CPU, MEMORY, container_limit
 from kohort.rules.resource_edit import StatedAmounts, with_amounts
-
-RESTART_CONTAINER: Final = "RestartContainer"
 
 
 def restarts_container(container: Container, changed: Collection[str]) -> bool:

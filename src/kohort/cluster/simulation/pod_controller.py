@@ -23,12 +23,12 @@ from kohort.kube.object_identity import key_of
 from kohort.kube.resources import PODS, Key
 from kohort.objects.core import Node
 from kohort.objects.json_types import JsonObject
-from kohort.objects.pods import Pod
+from kohort.objects.pods import FINISHED_PHASES, Pod
 from kohort.objects.volumes import ResourceList
 from kohort.resources import SPEC, Amounts, requests
 from kohort.resources.amounts import amounts_of
 from kohort.rules.pod_admission import AdmittedPods, Rejection, room_rejection
-from kohort.rules.pod_status import FINISHED_PHASES, reported_conditions, says_ready, status_patch
+from kohort.rules.pod_status import reported_conditions, says_ready, status_patch
 from kohort.rules.resize_conditions import Note
 from kohort.rules.resize_decision import Accepted, NodeFacts, ResizeDecision, Reverted
 from kohort.rules.resize_queue import RETRY_SECONDS, Trigger, WaitingResize, decide_in_order, is_due

@@ -19,6 +19,7 @@ from kohort.kube.errors import StatusCause
 from kohort.kube.http import Response
 from kohort.objects import field_errors
 from kohort.objects.json_types import JsonObject
+from kohort.objects.pods import FINISHED_PHASES
 from kohort.objects.selectors import LabelSelector
 from kohort.rules import pod_disruption
 
@@ -271,7 +272,7 @@ def _deletion(eviction: JsonObject, options: WriteOptions) -> DeleteOptions:
 def _ignores_budgets(pod: JsonObject) -> bool:
     """Pods that have ended, have not started or are being deleted are evicted without a look at budgets."""
     phase = (pod.get("status") or {}).get("phase")
-    return phase in ("Succeeded", "Failed", "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
+    return phase in (*FINISHED_PHASES, "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def _unhealthy_may_go(pod: JsonObject, budget: JsonObject) -> bool:

@@ -29,6 +29,7 @@ import msgspec
 
 from kohort.cluster.workloads.job.policies import FailureDecision, success_rule
 from kohort.objects.json_types import JsonObject
+from kohort.objects.pods import FINISHED_PHASES
 
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
@@ -59,7 +60,7 @@ class PodResult(msgspec.Struct, frozen=True):
 
     @property
     def finished(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in FINISHED_PHASES
 
     @property
     def leaving(self) -> bool:

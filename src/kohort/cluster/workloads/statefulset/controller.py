@@ -131,7 +131,7 @@ class StatefulSets:
             name=pod.metadata.name,
             ordinal=ordinal,
             revision=pod.metadata.labels.get(REVISION_LABEL, ""),
-            finished=pod.status.phase in ("Succeeded", "Failed"),
+            finished=pod.finished,
             pending=pod.status.phase == "Pending",
             ready=ready,
             available=ready and wait <= timedelta(0),

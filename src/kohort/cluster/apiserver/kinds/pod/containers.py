@@ -15,6 +15,7 @@ from kohort.cluster.apiserver.schema.field_checks import PROTOCOLS, Errors, dns_
 from kohort.objects.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required, too_many
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, port_name
+from kohort.objects.pods import RESTART_CONTAINER
 
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
@@ -79,10 +80,10 @@ def check_init_containers(errors: Errors, path: str, facts: PodFacts) -> None:
 
 def _check_init_resize_policy(errors: Errors, path: str, container: JsonObject) -> None:
     for index, policy in enumerate(container.get("resizePolicy") or ()):
-        if policy.get("restartPolicy") == "RestartContainer":
+        if policy.get("restartPolicy") == RESTART_CONTAINER:
             where = f"{path}.resizePolicy[{index}].restartPolicy"
             detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
-            errors.append(invalid(where, "RestartContainer", detail))
+            errors.append(invalid(where, RESTART_CONTAINER, detail))
 
 
 _NOT_EPHEMERAL: Final = (

@@ -22,6 +22,7 @@ from kohort.cluster.apiserver.kinds.pod.allowed_changes import MIRROR
 from kohort.cluster.apiserver.schema.field_checks import WHOLE_OBJECT, Errors, same, same_amounts
 from kohort.objects.field_errors import FieldError, forbidden, invalid
 from kohort.objects.json_types import JsonObject
+from kohort.objects.pods import RESTART_CONTAINER
 from kohort.resources.qos import GUARANTEED
 
 _RESIZABLE: Final = ("cpu", "memory")
@@ -192,7 +193,7 @@ def _check_init(errors: Errors, path: str, container: JsonObject, was: JsonObjec
         errors += [
             forbidden(path, detail)
             for policy in container.get("resizePolicy") or ()
-            if policy.get("restartPolicy") == "RestartContainer"
+            if policy.get("restartPolicy") == RESTART_CONTAINER
         ]
 
 

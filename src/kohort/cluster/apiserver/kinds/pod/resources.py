@@ -9,6 +9,7 @@ from kohort.cluster.apiserver.kinds.pod.validation_options import PodRules
 from kohort.cluster.apiserver.schema.field_checks import Errors, dns_label
 from kohort.objects.field_errors import NOT_FOUND, FieldError, duplicate, forbidden, invalid, not_supported, required
 from kohort.objects.json_types import JsonObject
+from kohort.objects.pods import NO_RESTART, RESTART_CONTAINER
 from kohort.objects.quantity import Quantity
 
 NameCheck = Callable[[Errors, str, str], None]
@@ -163,7 +164,7 @@ def _check_consistency(
                     errors.append(invalid(f"{path}.{head}[{index}][{name}].limits", text, detail))
 
 
-RESIZE_POLICIES: Final = ("NotRequired", "RestartContainer")
+RESIZE_POLICIES: Final = (NO_RESTART, RESTART_CONTAINER)
 
 
 def check_resize_policy(errors: Errors, path: str, policies: list[JsonObject], pod_restart_policy: str) -> None:
@@ -177,6 +178,6 @@ def check_resize_policy(errors: Errors, path: str, policies: list[JsonObject], p
             errors.append(not_supported(path, name, _COMPUTE) if name else required(path))
         if restart not in RESIZE_POLICIES:
             errors.append(not_supported(path, restart, RESIZE_POLICIES) if restart else required(path))
-        if pod_restart_policy == "Never" and restart != "NotRequired":
+        if pod_restart_policy == "Never" and restart != NO_RESTART:
             detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
             errors.append(invalid(path, restart, detail))

@@ -29,6 +29,7 @@ from kohort.cluster.apiserver.schema.metadata_rules import object_errors
 from kohort.objects.field_errors import FieldError, forbidden
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label
+from kohort.objects.pods import FINISHED_PHASES, RESTART_CONTAINER
 
 _HOSTNAME: Final = (
     "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
@@ -146,7 +147,7 @@ class PodStrategy(Strategy):
     def graceful_seconds(self, obj: JsonObject, requested: int | None) -> int:
         spec = obj.get("spec") or {}
         seconds = requested if requested is not None else spec.get("terminationGracePeriodSeconds") or 0
-        finished = (obj.get("status") or {}).get("phase") in ("Failed", "Succeeded")
+        finished = (obj.get("status") or {}).get("phase") in FINISHED_PHASES
         if not spec.get("nodeName") or finished:
             return 0
         return int(seconds) if seconds >= 0 else 1
@@ -176,7 +177,7 @@ def _tolerate(rules: PodRules, old: JsonObject) -> None:
     """What is stored already may stay, even if it could not be stored today."""
     init = (old.get("spec") or {}).get("initContainers") or ()
     rules.tolerate_init_restart_policy = any(
-        policy.get("restartPolicy") == "RestartContainer"
+        policy.get("restartPolicy") == RESTART_CONTAINER
         for container in init
         if container.get("restartPolicy") != "Always"
         for policy in container.get("resizePolicy") or ()

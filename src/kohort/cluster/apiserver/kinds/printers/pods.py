@@ -21,6 +21,7 @@ from kohort.cluster.apiserver.kinds.printers.cells import (
     text,
 )
 from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.pods import FINISHED_PHASES
 
 
 class _Summary:
@@ -110,7 +111,7 @@ class _Summary:
             return
         if self.status.get("reason") == "NodeLost":
             self.reason = "Unknown"
-        elif self.status.get("phase") not in ("Succeeded", "Failed"):
+        elif self.status.get("phase") not in FINISHED_PHASES:
             self.reason = "Terminating"
 
 

@@ -15,6 +15,7 @@ from kohort.kube import clock
 from kohort.kube.resources import Resource
 from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
+from kohort.objects.pods import FINISHED_PHASES
 from kohort.objects.quantity import Quantity
 from kohort.resources.amounts import Amounts, amounts_of
 from kohort.resources.effective import Options, limits, pod_level_set, requests, view_of
@@ -119,7 +120,7 @@ def _pod_usage(pod: JsonObject, options: Options) -> dict[str, Quantity]:
 
 
 def _charged(pod: JsonObject) -> bool:
-    if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
+    if (pod.get("status") or {}).get("phase") in FINISHED_PHASES:
         return False
     metadata = pod["metadata"]
     deleted, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
