@@ -8,6 +8,7 @@ import copy
 from functools import cache
 from typing import Final
 
+from kohort.groups import subgroups
 from kohort.groups.disruption_budget import DisruptedBy
 from kohort.groups.field_descriptions import MEANINGS
 from kohort.groups.restart_budget import LONGEST_DELAY_TOO_SHORT, LONGEST_HISTORY, RestartBudget
@@ -225,12 +226,12 @@ def _template() -> JsonObject:
             *_division_rules(),
             rule(
                 "!has(self.subGroupPolicy) || has(oldSelf.subGroupPolicy)",
-                "cannot enable subGroupSize after the lws is already created",
+                subgroups.ADDED_LATER,
                 fieldPath=_WIDTH,
             ),
             rule(
                 "has(self.subGroupPolicy) || !has(oldSelf.subGroupPolicy)",
-                "cannot remove subGroupSize after enabled",
+                subgroups.REMOVED_LATER,
                 fieldPath=_WIDTH,
             ),
         ),
@@ -247,13 +248,13 @@ def _subgroup_policy() -> JsonObject:
             _same("subGroupSize"),
             rule(
                 "has(self.subGroupSize)",
-                "subGroupPolicy needs the number of pods in a subgroup",
+                subgroups.SIZE_MISSING,
                 fieldPath=".subGroupSize",
                 reason="FieldValueRequired",
             ),
             rule(
                 "!has(self.subGroupSize) || self.subGroupSize >= 1",
-                "subGroupSize must be equal or greater than 1",
+                subgroups.SIZE_TOO_SMALL,
                 fieldPath=".subGroupSize",
             ),
         ),
@@ -300,17 +301,17 @@ def _division_rules() -> tuple[JsonObject, ...]:
     return (
         rule(
             f"{without}{sane}self.size % self.subGroupPolicy.subGroupSize == 0 || {rest}",
-            "size or size - 1 must be divisible by subGroupSize",
+            subgroups.NOT_DIVISIBLE,
             fieldPath=_WIDTH,
         ),
         rule(
             f"{without}{sane}self.size >= self.subGroupPolicy.subGroupSize",
-            "subGroupSize cannot be larger than size",
+            subgroups.SIZE_TOO_LARGE,
             fieldPath=_WIDTH,
         ),
         rule(
             f"{without}{sane}{excluded}{rest}",
-            "size-1 must be divisible by subGroupSize when using LeaderExcluded",
+            subgroups.WORKERS_NOT_DIVISIBLE,
             fieldPath=_WIDTH,
         ),
     )

@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.groups.subgroups import leader_is_extra
 from kohort.objects.json_types import JsonObject
 from kohort.objects.quantity import Quantity
 
@@ -110,7 +111,7 @@ def _subgroup(member: TpuMember) -> tuple[int, list[str]]:
         return (member.worker - 1) % width, _names(member.leader, range(number * width + 1, (number + 1) * width + 1))
     if member.worker > 0 and member.subgroup is None:
         raise TpuError(f"pod {member.leader}-{member.worker} has no subgroup index")
-    extra = (member.size - 1) % width == 0 and member.size % width != 0
+    extra = leader_is_extra(member.size, width)
     number = member.subgroup or 0
     # An extra leader makes the first subgroup one larger and moves all others up by one.
     first, last = (number * width + extra * (number > 0), (number + 1) * width + extra)

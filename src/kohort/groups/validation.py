@@ -6,6 +6,7 @@ Everything that is wrong is reported at once. Rules that need the old object are
 from collections.abc import Iterator
 from typing import Final
 
+from kohort.groups import subgroups
 from kohort.groups.engine_recovery import LONGEST
 from kohort.groups.leaderworkerset import LeaderWorkerTemplate, SubGroupPolicy
 from kohort.groups.restart_budget import LONGEST_DELAY_TOO_SHORT
@@ -230,20 +231,21 @@ def _subgroup_errors(group_set: JsonObject, template: LeaderWorkerTemplate) -> l
         return []
     width = policy.sub_group_size
     if width is None:
-        return [field_errors.required(_SUBGROUP, "subGroupPolicy needs the number of pods in a subgroup")]
+        return [field_errors.required(_SUBGROUP, subgroups.SIZE_MISSING)]
     return [field_errors.invalid(_SUBGROUP, width, text) for text in _width_problems(template.size, width, policy)]
 
 
 def _width_problems(size: int, width: int, policy: SubGroupPolicy) -> list[str]:
     if width < 1:
-        return ["subGroupSize must be equal or greater than 1"]
+        return [subgroups.SIZE_TOO_SMALL]
     problems: list[str] = []
-    if size % width and (size - 1) % width:
-        problems.append("size or size - 1 must be divisible by subGroupSize")
+    workers_divide = subgroups.workers_divide_evenly(size, width)
+    if not workers_divide and not subgroups.group_divides_evenly(size, width):
+        problems.append(subgroups.NOT_DIVISIBLE)
     if size < width:
-        problems.append("subGroupSize cannot be larger than size")
-    if policy.sub_group_policy_type == group_labels.LEADER_EXCLUDED and (size - 1) % width:
-        problems.append("size-1 must be divisible by subGroupSize when using LeaderExcluded")
+        problems.append(subgroups.SIZE_TOO_LARGE)
+    if policy.sub_group_policy_type == group_labels.LEADER_EXCLUDED and not workers_divide:
+        problems.append(subgroups.WORKERS_NOT_DIVISIBLE)
     return problems
 
 
@@ -260,10 +262,9 @@ def _subgroup_changes(new: LeaderWorkerTemplate, old: LeaderWorkerTemplate) -> l
     if now is not None and before is not None and now.sub_group_size != before.sub_group_size:
         return [field_errors.invalid(_SUBGROUP, now.sub_group_size, "field is immutable")]
     if now is not None and before is None:
-        text = "cannot enable subGroupSize after the lws is already created"
-        return [field_errors.invalid(_SUBGROUP, now.sub_group_size, text)]
+        return [field_errors.invalid(_SUBGROUP, now.sub_group_size, subgroups.ADDED_LATER)]
     if now is None and before is not None:
-        return [field_errors.invalid(_SUBGROUP, before.sub_group_size, "cannot remove subGroupSize after enabled")]
+        return [field_errors.invalid(_SUBGROUP, before.sub_group_size, subgroups.REMOVED_LATER)]
     return []
 
 
