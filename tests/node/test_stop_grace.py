@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.node.stop_grace import (
-    DEFAULT_SECONDS,
     EVICTION_SECONDS,
     ProbeFailed,
     StopReason,
@@ -35,15 +34,15 @@ def pod(own: int | None = None, deletion: int | None = None) -> NodePod:
         (StopReason.DELETED, 60, 5, 5.0),
         (StopReason.DELETED, 60, 0, 0.0),
         (StopReason.DELETED, 60, None, 60.0),
-        (StopReason.DELETED, None, None, DEFAULT_SECONDS),
+        (StopReason.DELETED, None, None, 30.0),
         (StopReason.POD_ENDS, 60, None, 60.0),
-        (StopReason.POD_ENDS, None, None, DEFAULT_SECONDS),
+        (StopReason.POD_ENDS, None, None, 30.0),
         (StopReason.HOOK_FAILED, 0, None, 0.0),
         (StopReason.RESIZE, 60, 5, 60.0),
         (ProbeFailed(3), 60, None, 3.0),
         (ProbeFailed(0), 60, None, 0.0),
         (ProbeFailed(None), 60, None, 60.0),
-        (ProbeFailed(None), None, None, DEFAULT_SECONDS),
+        (ProbeFailed(None), None, None, 30.0),
     ],
 )
 def test_seconds_of_a_stop(
@@ -54,7 +53,7 @@ def test_seconds_of_a_stop(
 
 @given(own=SECONDS, deletion=SECONDS, probe=SECONDS)
 def test_every_reason_has_its_seconds(own: int | None, deletion: int | None, probe: int | None) -> None:
-    given_seconds = {0.0, EVICTION_SECONDS, DEFAULT_SECONDS, own, deletion, probe}
+    given_seconds = {0.0, EVICTION_SECONDS, 30.0, own, deletion, probe}
     for reason in (*StopReason, ProbeFailed(probe)):
         assert stop_grace(pod(own, deletion), reason) in given_seconds
 

@@ -5,9 +5,8 @@ from enum import Enum, auto
 import msgspec
 
 from kohort.objects.node_pods import NodePod
+from kohort.objects.pods import DEFAULT_GRACE_SECONDS
 
-DEFAULT_SECONDS = 30.0
-"""Of pods that do not say."""
 EVICTION_SECONDS = 1.0
 """Long enough for a short hook."""
 
@@ -58,7 +57,7 @@ def stop_grace(pod: NodePod, reason: StopReason | ProbeFailed) -> float:
             seconds = None
     if seconds is None:
         seconds = pod.spec.termination_grace_period_seconds
-    return DEFAULT_SECONDS if seconds is None else float(seconds)
+    return float(DEFAULT_GRACE_SECONDS if seconds is None else seconds)
 
 
 def limits_pod(reason: StopReason) -> bool:

@@ -18,6 +18,8 @@ FINISHED_PHASES: Final = ("Succeeded", "Failed")
 NO_RESTART: Final = "NotRequired"
 RESTART_CONTAINER: Final = "RestartContainer"
 """What a container's `resizePolicy` can ask for."""
+DEFAULT_GRACE_SECONDS: Final = 30
+"""`terminationGracePeriodSeconds` of pods that do not say."""
 
 
 class ResourceClaimName(View, frozen=True):

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.objects.json_types import JsonObject
+from kohort.objects.pods import DEFAULT_GRACE_SECONDS
 from kohort.objects.quantity import Quantity
 from kohort.rules.image_pull_policy import default_pull_policy
 from kohort.rules.stored_requests import requests_from_limits
 
-GRACE_SECONDS: Final = 30
 FILE_MODE: Final = 0o644
 TOKEN_SECONDS: Final = 3600
 
@@ -57,7 +57,7 @@ def default_spec(spec: JsonObject) -> None:
     if get("securityContext") is None:
         spec["securityContext"] = {}
     if get("terminationGracePeriodSeconds") is None:
-        spec["terminationGracePeriodSeconds"] = GRACE_SECONDS
+        spec["terminationGracePeriodSeconds"] = DEFAULT_GRACE_SECONDS
     if not get("schedulerName"):
         spec["schedulerName"] = "default-scheduler"
     _mirror_service_account(spec)
