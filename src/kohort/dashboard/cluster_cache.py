@@ -22,10 +22,10 @@ from msgspec.structs import replace
 
 from kohort.dashboard.released_workloads import OF_NO_GROUP, ReleasedWorkloads
 from kohort.dashboard.workload_kinds import KINDS, OTHERS, released_key
-from kohort.groups.caches import BY_SET, GroupObject, GroupService, by_set, owned_by, sets_of
+from kohort.groups.caches import BY_SET, GroupObject, GroupService, by_set, sets_of
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.node_loss import not_ready_since
-from kohort.groups.revisions import Revision
+from kohort.groups.revisions import Revision, of_set
 from kohort.inspection.occupied_domains import domains_of_others
 from kohort.inspection.release import CANARY_SUFFIX
 from kohort.inspection.silent_nodes import concerned_nodes, silent_nodes
@@ -392,9 +392,7 @@ class ClusterCache:
             group_set=group_set,
             pods=pods,
             stateful_sets=stateful_sets,
-            revisions=[
-                one for one in revisions if one.metadata.controller is None or owned_by(one.metadata, group_set)
-            ],
+            revisions=of_set(group_set, revisions),
             events=self._warnings_of(group_set, pods, stateful_sets) if EVENTS in readable else [],
             silent_nodes=self._silent_nodes(pods) if NODES in readable else {},
         )

@@ -12,7 +12,7 @@ import msgspec
 
 from kohort.groups.failed_pod_backoff import FailedPods
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.groups.revisions import Revision
+from kohort.groups.revisions import Revision, of_set
 from kohort.kube.informer import Informer
 from kohort.kube.manager import Manager
 from kohort.kube.resources import (
@@ -130,9 +130,8 @@ class GroupCache:
     def revisions_of(self, group_set: LeaderWorkerSet) -> list[Revision]:
         key = Key(group_set.metadata.namespace, group_set.metadata.name)
         found = self.revisions.by_index(BY_SET, str(key))
-        return [one for one in found if one.metadata.controller is None or owned_by(one.metadata, group_set)]
+        return of_set(group_set, found)
 
 
 def owned_by(metadata: ObjectMeta, group_set: LeaderWorkerSet) -> bool:
-    owner = metadata.controller
-    return owner is not None and owner.uid == group_set.metadata.uid
+    return metadata.is_controlled_by(group_set.metadata.uid)

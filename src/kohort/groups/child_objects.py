@@ -11,7 +11,7 @@ from kohort.groups.leaderworkerset import LeaderWorkerSet, LeaderWorkerTemplate
 from kohort.groups.rolling_update import RollPlan
 from kohort.objects import int_or_string
 from kohort.objects.json_types import JsonObject
-from kohort.objects.meta import ObjectMeta
+from kohort.objects.meta import ObjectMeta, controller_reference
 from kohort.rules import group_labels
 from kohort.rules.group_identity import leader_labels
 
@@ -142,14 +142,7 @@ def _service(name: str, namespace: str, set_name: str, selector: Labels, owner: 
 
 
 def pod_reference(pod: ObjectMeta) -> JsonObject:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": pod.name,
-        "uid": pod.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    return controller_reference("v1", "Pod", pod.name, pod.uid)
 
 
 def _template(template: JsonObject, labels: Labels, annotations: Labels) -> JsonObject:

@@ -43,5 +43,4 @@ def key_of(pod: Pod) -> Key:
 
 
 def is_controlled_by(metadata: ObjectMeta, leader: Pod) -> bool:
-    owner = metadata.controller
-    return owner is not None and owner.uid == leader.metadata.uid
+    return metadata.is_controlled_by(leader.metadata.uid)

@@ -14,7 +14,7 @@ from kohort.groups.disruption_budget import DisruptionBudget
 from kohort.groups.restart_budget import RestartBudget
 from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.objects.json_types import JsonObject
-from kohort.objects.meta import ObjectMeta
+from kohort.objects.meta import ObjectMeta, controller_reference
 from kohort.objects.view import View
 from kohort.rules import group_labels
 from kohort.rules.group_template import leader_template
@@ -178,14 +178,7 @@ class LeaderWorkerSet(View, frozen=True):
         return found
 
     def owner_reference(self) -> JsonObject:
-        return {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "name": self.metadata.name,
-            "uid": self.metadata.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        return controller_reference(API_VERSION, KIND, self.metadata.name, self.metadata.uid)
 
     def at(self, template: JsonObject, network: JsonObject | None) -> "LeaderWorkerSet":
         """This set as it was at a revision: everything but the template and the network is as today."""

@@ -61,6 +61,13 @@ def same(group_set: LeaderWorkerSet, revision: Revision) -> bool:
     return content(revision.applied_to(group_set)) == content(group_set)
 
 
+def of_set(group_set: LeaderWorkerSet, found: Iterable[Revision]) -> list[Revision]:
+    """Of the revisions that carry the name of a set, its own and those without a controller, which it adopts."""
+    return [
+        one for one in found if one.metadata.controller is None or one.metadata.is_controlled_by(group_set.metadata.uid)
+    ]
+
+
 def by_key(revisions: Iterable[Revision], key: str) -> Revision | None:
     """The newest revision with this key."""
     found = [one for one in revisions if key and one.key == key]

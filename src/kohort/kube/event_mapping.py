@@ -8,6 +8,7 @@ import msgspec
 from kohort.kube.object_identity import View, key_of
 from kohort.kube.resources import Key, Resource
 from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.meta import controller_reference
 
 Mapper = Callable[[Json], Iterable[Key]]
 """Which keys a change of an object concerns."""
@@ -38,20 +39,21 @@ def controller_of(obj: View | JsonObject) -> Reference | None:
             if owner.get("controller"):
                 return _Reference(owner["apiVersion"], owner["kind"], owner["name"], owner["uid"])
         return None
-    references: Json = getattr(obj.metadata, "owner_references", None) or ()
-    for reference in references:
-        if reference.controller:
-            found: Reference = reference
-            return found
-    return None
+    found: Reference | None = getattr(obj.metadata, "controller", None)
+    return found
+
+
+def is_controlled_by(obj: View | JsonObject, uid: str) -> bool:
+    """By the very owner with this uid, not by another of its name."""
+    owner = controller_of(obj)
+    return owner is not None and owner.uid == uid
 
 
 def owner_reference(resource: Resource, name: str, uid: str, *, controller: bool = True) -> JsonObject:
     """An entry for `metadata.ownerReferences` of a child; as a controller it also holds up foreground deletion."""
-    reference: JsonObject = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid}
     if controller:
-        reference |= {"controller": True, "blockOwnerDeletion": True}
-    return reference
+        return controller_reference(resource.api_version, resource.kind, name, uid)
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid}
 
 
 def own_key(obj: View | JsonObject) -> Iterable[Key]:

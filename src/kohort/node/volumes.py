@@ -306,9 +306,7 @@ class PodVolumes:
         claim = await self._client.get(
             PERSISTENT_VOLUME_CLAIMS, name, pod.metadata.namespace, type=PersistentVolumeClaim
         )
-        if of_pod and not any(
-            each.controller and each.uid == pod.metadata.uid for each in claim.metadata.owner_references
-        ):
+        if of_pod and not claim.metadata.is_controlled_by(pod.metadata.uid):
             raise ConfigProblem(f'persistentvolumeclaim "{name}" was not created for this pod')
         if not claim.spec.volume_name or claim.status.phase != "Bound":
             raise ConfigProblem(f'persistentvolumeclaim "{name}" is not bound')

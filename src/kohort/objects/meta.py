@@ -21,6 +21,19 @@ class OwnerReference(View, frozen=True):
     block_owner_deletion: bool | None = None
 
 
+def controller_reference(api_version: str, kind: str, name: str, uid: str) -> JsonObject:
+    """An entry for `metadata.ownerReferences` of what an object controls. A foreground deletion of the owner waits for
+    such objects."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
 class ObjectMeta(View, frozen=True):
     name: str = ""
     namespace: str = ""
@@ -42,6 +55,11 @@ class ObjectMeta(View, frozen=True):
             if owner.controller:
                 return owner
         return None
+
+    def is_controlled_by(self, uid: str) -> bool:
+        """By the very owner with this uid, not by another of its name."""
+        owner = self.controller
+        return owner is not None and owner.uid == uid
 
     @property
     def deleting(self) -> bool:

@@ -98,10 +98,8 @@ def group_state(
         return GroupState(ready, updated)
     if workers is None:
         return None
-    owner = workers.metadata.controller
-    owned = owner is not None and owner.uid == leader.metadata.uid
     return GroupState(
-        ready=ready and owned and workers.settled,
+        ready=ready and workers.metadata.is_controlled_by(leader.metadata.uid) and workers.settled,
         updated=updated and has_revision(workers, revision),
     )
 

@@ -13,7 +13,7 @@ from kohort.groups.caches import GroupService, owned_by
 from kohort.groups.failure_evidence import KEY, GroupFailure, decoded
 from kohort.groups.failure_recorder import config_map_name
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.groups.revisions import Revision
+from kohort.groups.revisions import Revision, of_set
 from kohort.inspection.occupied_domains import domains_of_others
 from kohort.inspection.release import CANARY_SUFFIX
 from kohort.inspection.silent_nodes import concerned_nodes, silent_nodes
@@ -245,7 +245,7 @@ async def _groups(client: Client, group_set: LeaderWorkerSet) -> Snapshot:
         group_set=group_set,
         pods=pods.items,
         stateful_sets=stateful_sets.items,
-        revisions=[one for one in revisions.items if _owned(one, group_set)],
+        revisions=of_set(group_set, revisions.items),
     )
 
 
@@ -302,11 +302,6 @@ async def _canary(client: Client, stable: Snapshot) -> Snapshot | None:
     if not living:
         return None
     return replace(await _groups(client, living[-1]), events=stable.events, claims=stable.claims)
-
-
-def _owned(revision: Revision, group_set: LeaderWorkerSet) -> bool:
-    owner = revision.metadata.controller
-    return owner is None or owner.uid == group_set.metadata.uid
 
 
 async def list_if_readable(

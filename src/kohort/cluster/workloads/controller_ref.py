@@ -19,6 +19,7 @@ from kohort.kube.errors import Invalid, NotFound
 from kohort.kube.event_mapping import controller_of
 from kohort.kube.informer import Informer
 from kohort.kube.resources import Resource
+from kohort.objects import meta
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.objects.selectors import LabelSelector
@@ -132,14 +133,8 @@ async def _patch_owners(client: Client, resource: Resource, metadata: ObjectMeta
 
 def controller_reference(owner: JsonObject) -> JsonObject:
     """The owner reference of something that `owner` controls."""
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    metadata = owner["metadata"]
+    return meta.controller_reference(owner["apiVersion"], owner["kind"], metadata["name"], metadata["uid"])
 
 
 def selector_of(owner: JsonObject) -> LabelSelector:

@@ -56,7 +56,7 @@ def members_of_group(leader: Pod, workers: GroupStatefulSet | None, pods: Iterab
 
     `workers` is the StatefulSet of the leader's name, `pods` are all that carry the index of the group."""
     uid = workers.metadata.uid if workers is not None else ""
-    owned = [pod for pod in pods if pod.metadata.controller is not None and pod.metadata.controller.uid == uid]
+    owned = [pod for pod in pods if pod.metadata.is_controlled_by(uid)]
     return [leader, *sorted(owned, key=lambda pod: pod.metadata.name)]
 
 

@@ -217,8 +217,7 @@ def _claim_problem(
         return PodProblem(PodProblemKind.CLAIM_LOST_ITS_VOLUME, namespace, name, claim.spec.volume_name)
     if claim.metadata.deletion_timestamp is not None:
         return PodProblem(PodProblemKind.CLAIM_BEING_DELETED, namespace, name)
-    controller = claim.metadata.controller
-    if owner is not None and (controller is None or controller.uid != owner):
+    if owner is not None and not claim.metadata.is_controlled_by(owner):
         return PodProblem(PodProblemKind.CLAIM_OF_ANOTHER_POD, namespace, name)
     return None
 

@@ -10,7 +10,7 @@ from kohort.cluster.workloads.job import status as job_status
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, AlreadyExists, ApiError, Conflict, NotFound
-from kohort.kube.event_mapping import controller_of, map_to_controller_owner
+from kohort.kube.event_mapping import is_controlled_by, map_to_controller_owner
 from kohort.kube.manager import Manager
 from kohort.kube.resources import CRON_JOBS, JOBS, Key
 from kohort.objects.json_types import JsonObject
@@ -57,11 +57,7 @@ class CronJobs:
 
     def _jobs_of(self, cron_job: JsonObject) -> list[JsonObject]:
         metadata = cron_job["metadata"]
-        return [
-            job
-            for job in self.jobs.list(metadata["namespace"])
-            if (owner := controller_of(job)) is not None and owner.uid == metadata["uid"]
-        ]
+        return [job for job in self.jobs.list(metadata["namespace"]) if is_controlled_by(job, metadata["uid"])]
 
     async def _is_gone(self, key: Key, name: str, uid: str) -> bool:
         """Asked of the server, because the cache may not show a new job yet."""
@@ -74,8 +70,8 @@ class CronJobs:
             made: JsonObject = await self.client.create(JOBS, build_job(cron_job, start))
         except AlreadyExists:
             existing: JsonObject | None = await self.client.find(JOBS, start.name, cron_job["metadata"]["namespace"])
-            owner = controller_of(existing) if existing is not None else None
-            return existing if owner is not None and owner.uid == cron_job["metadata"]["uid"] else None
+            ours = existing is not None and is_controlled_by(existing, cron_job["metadata"]["uid"])
+            return existing if ours else None
         except ApiError as problem:
             if problem.caused_by(NAMESPACE_TERMINATING):
                 return None

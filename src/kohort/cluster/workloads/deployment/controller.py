@@ -11,7 +11,7 @@ from kohort.cluster.workloads.deployment.plan import Sizes
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, AlreadyExists, ApiError, NotFound
-from kohort.kube.event_mapping import controller_of, map_to_controller_owner
+from kohort.kube.event_mapping import controller_of, is_controlled_by, map_to_controller_owner
 from kohort.kube.manager import Manager
 from kohort.kube.resources import DEPLOYMENTS, REPLICA_SETS, Key
 from kohort.objects.json_types import JsonObject
@@ -180,8 +180,7 @@ class Deployments:
             made: JsonObject = await self.client.create(REPLICA_SETS, body)
         except AlreadyExists:
             found: JsonObject | None = await self.client.find(REPLICA_SETS, name, namespace)
-            owner = controller_of(found) if found else None
-            ours = owner is not None and owner.uid == deployment["metadata"]["uid"]
+            ours = found is not None and is_controlled_by(found, deployment["metadata"]["uid"])
             if found and ours and owned_replicasets.same_template(deployment, found):
                 return found
             await self.client.patch_status(DEPLOYMENTS, deployment, {"collisionCount": collisions + 1})

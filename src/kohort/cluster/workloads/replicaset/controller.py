@@ -15,7 +15,7 @@ from kohort.cluster.workloads.slow_start import growing_batches
 from kohort.kube import clock
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import NAMESPACE_TERMINATING, ApiError, Conflict, NotFound
-from kohort.kube.event_mapping import controller_of, map_to_controller_owner
+from kohort.kube.event_mapping import controller_of, is_controlled_by, map_to_controller_owner
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Key, Resource
 from kohort.objects.core import Pod
@@ -109,9 +109,7 @@ class ReplicaSets:
         if owner is None:
             return []
         relatives = [
-            one
-            for one in self.sets.list(replica_set["metadata"]["namespace"])
-            if (other := controller_of(one)) is not None and other.uid == owner.uid
+            one for one in self.sets.list(replica_set["metadata"]["namespace"]) if is_controlled_by(one, owner.uid)
         ]
         return [
             pod.spec.node_name

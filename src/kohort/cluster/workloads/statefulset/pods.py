@@ -3,7 +3,7 @@
 import msgspec
 
 from kohort.cluster.workloads.controller_ref import controller_reference
-from kohort.objects import well_known_names
+from kohort.objects import meta, well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.rules.group_identity import parse_pod_name
 
@@ -119,14 +119,7 @@ class Owner(msgspec.Struct, frozen=True):
         )
 
     def reference(self) -> JsonObject:
-        return {
-            "apiVersion": self.api_version,
-            "kind": self.kind,
-            "name": self.name,
-            "uid": self.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        return meta.controller_reference(self.api_version, self.kind, self.name, self.uid)
 
 
 def claim_owners(

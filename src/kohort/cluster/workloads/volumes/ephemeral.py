@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kohort.kube.controller import Requeue
 from kohort.kube.errors import AlreadyExists, NotFound
-from kohort.kube.event_mapping import controller_of, map_to_controller_owner, owner_reference
+from kohort.kube.event_mapping import map_to_controller_owner, owner_reference
 from kohort.kube.manager import Manager
 from kohort.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, Key
 from kohort.objects.core import PersistentVolumeClaim, Pod
@@ -38,8 +38,7 @@ class EphemeralVolumes:
             if claim is None:
                 missing.append(volume.name)
                 continue
-            owner = controller_of(claim)
-            if owner is None or owner.uid != pod.metadata.uid:
+            if not claim.metadata.is_controlled_by(pod.metadata.uid):
                 words = f"PVC {key.namespace}/{claim.metadata.name} was not created for pod {key.namespace}/{key.name}"
                 words = f"ephemeral volume {volume.name}: {words} (pod is not owner)"
                 self.recorder.warning(PODS, pod, "FailedBinding", words)

@@ -27,6 +27,7 @@ from kohort.cluster.apiserver.kinds.printers.cells import (
     text,
 )
 from kohort.kube.clock import parse_time
+from kohort.kube.event_mapping import controller_of
 from kohort.objects.json_types import Json, JsonObject
 
 
@@ -87,13 +88,12 @@ def _daemon_set(obj: JsonObject, now: datetime) -> list[Json]:
 
 
 def _controller_revision(obj: JsonObject, now: datetime) -> list[Json]:
-    owners = obj["metadata"].get("ownerReferences") or ()
-    owner = next((owner for owner in owners if owner.get("controller")), None)
+    owner = controller_of(obj)
     controller = NONE
     if owner is not None:
-        group = owner["apiVersion"].rpartition("/")[0]
-        kind = f"{owner['kind']}.{group}" if group else owner["kind"]
-        controller = f"{kind.lower()}/{owner['name']}"
+        group = owner.api_version.rpartition("/")[0]
+        kind = f"{owner.kind}.{group}" if group else owner.kind
+        controller = f"{kind.lower()}/{owner.name}"
     return [name_of(obj), controller, obj.get("revision", 0), age(obj, now)]
 
 

@@ -14,6 +14,7 @@ from kohort.cluster.apiserver.admission.plugins.podsecurity.policy import (
 from kohort.cluster.apiserver.admission.plugins.step import WRITES, AdmissionStep, refusal, written
 from kohort.cluster.apiserver.storage.model import Store
 from kohort.kube import errors
+from kohort.kube.event_mapping import controller_of
 from kohort.objects.json_types import JsonObject
 
 POD_LIMIT: Final = 3000
@@ -141,12 +142,11 @@ def _one_per_owner_first(pods: list[JsonObject]) -> list[JsonObject]:
     rest: list[JsonObject] = []
     seen: set[str] = set()
     for pod in pods:
-        owners = pod["metadata"].get("ownerReferences") or []
-        owner = next((one.get("uid") for one in owners if one.get("controller")), None)
-        if owner is None or owner not in seen:
+        owner = controller_of(pod)
+        if owner is None or owner.uid not in seen:
             first.append(pod)
         else:
             rest.append(pod)
         if owner is not None:
-            seen.add(owner)
+            seen.add(owner.uid)
     return first + rest
