@@ -1,45 +1,26 @@
 """Which keys must be reconciled when an object changes."""
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 import msgspec
 
 from kohort.kube.object_identity import View, key_of
 from kohort.kube.resources import Key, Resource
 from kohort.objects.json_types import Json, JsonObject
-from kohort.objects.meta import controller_reference
+from kohort.objects.meta import OwnerReference, controller_reference
 
 Mapper = Callable[[Json], Iterable[Key]]
 """Which keys a change of an object concerns."""
 
 
-class Reference(Protocol):
-    @property
-    def api_version(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def uid(self) -> str: ...
-
-
-class _Reference(msgspec.Struct, frozen=True):
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-
-
-def controller_of(obj: View | JsonObject) -> Reference | None:
+def controller_of(obj: View | JsonObject) -> OwnerReference | None:
     """The owner reference with `controller: true`; there is at most one."""
     if isinstance(obj, dict):
         for owner in obj["metadata"].get("ownerReferences") or ():
             if owner.get("controller"):
-                return _Reference(owner["apiVersion"], owner["kind"], owner["name"], owner["uid"])
+                return msgspec.convert(owner, OwnerReference)
         return None
-    found: Reference | None = getattr(obj.metadata, "controller", None)
+    found: OwnerReference | None = getattr(obj.metadata, "controller", None)
     return found
 
 

@@ -7,9 +7,10 @@ import msgspec
 from kohort.kube.client import Client
 from kohort.kube.discovery import ServedResource, served_resources
 from kohort.kube.errors import NotFound
-from kohort.kube.event_mapping import Reference, controller_of
+from kohort.kube.event_mapping import controller_of
 from kohort.kube.resources import REPLICA_SETS
 from kohort.objects.core import Pod
+from kohort.objects.meta import OwnerReference
 
 
 class NoController(Exception):
@@ -42,7 +43,7 @@ class Scales:
                 counts[uid] = count
         return Wanted(sum(counts.values()), tuple(unmanaged))
 
-    async def _of(self, pod: Pod, reference: Reference) -> tuple[str, int]:
+    async def _of(self, pod: Pod, reference: OwnerReference) -> tuple[str, int]:
         """The controller whose scale counts, and that scale: for a ReplicaSet of a Deployment it is the Deployment."""
         not_found = NoController(f'found no controllers for pod "{pod.metadata.name}"')
         namespace = pod.metadata.namespace
@@ -60,7 +61,7 @@ class Scales:
             raise not_found
         return reference.uid, scale["spec"].get("replicas") or 0
 
-    async def _resource_of(self, reference: Reference) -> ServedResource:
+    async def _resource_of(self, reference: OwnerReference) -> ServedResource:
         key = (reference.api_version, reference.kind)
         if key not in self._served or "scale" not in self._served[key].subresources:
             served = await served_resources(self._client, all_versions=True)
