@@ -9,7 +9,7 @@ import copy
 from kohort.groups import tpu_environment
 from kohort.groups.gang import GangProvider
 from kohort.groups.placement import keep_exclusive, pin_to_own_nodes
-from kohort.groups.subgroups import subgroup_of
+from kohort.groups.subgroups import excludes_leader, subgroup_of
 from kohort.objects.json_types import JsonObject
 from kohort.rules import group_labels
 from kohort.rules.group_identity import PodName, group_key, is_leader, parse_index, parse_pod_name, subgroup_key
@@ -70,8 +70,7 @@ def _mutate_leader(metadata: JsonObject, spec: JsonObject, namespace: str) -> No
     topology = annotations.get(group_labels.EXCLUSIVE)
     if topology:
         keep_exclusive(spec, group_labels.GROUP_KEY, key, topology, everywhere=_everywhere(annotations))
-    excluded = annotations.get(group_labels.SUBGROUP_POLICY) == group_labels.LEADER_EXCLUDED
-    if group_labels.SUBGROUP_SIZE in annotations and not excluded:
+    if group_labels.SUBGROUP_SIZE in annotations and not excludes_leader(annotations.get(group_labels.SUBGROUP_POLICY)):
         _join_subgroup(metadata, spec, 0, name)
 
 
@@ -127,7 +126,7 @@ def _add_tpu_variables(metadata: JsonObject, spec: JsonObject, leader: str, size
         leader_has_tpus=leads or annotations.get(group_labels.LEADER_REQUESTS_TPUS) == "true",
         subgroup_size=_number(metadata["name"], "subgroup size annotation", width),
         subgroup=_number(metadata["name"], "subgroup index label", subgroup),
-        leader_excluded=annotations.get(group_labels.SUBGROUP_POLICY) == group_labels.LEADER_EXCLUDED,
+        leader_excluded=excludes_leader(annotations.get(group_labels.SUBGROUP_POLICY)),
     )
     try:
         tpu_environment.add_variables(spec, member)

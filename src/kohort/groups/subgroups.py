@@ -29,9 +29,14 @@ REMOVED_LATER: Final = "cannot remove subGroupSize after enabled"
 def subgroup_of(worker: int, *, size: int, subgroup_size: int, policy: str = group_labels.LEADER_WORKER) -> int | None:
     """The subgroup of a pod by its worker index; None for a leader that is in none."""
     if worker == 0:
-        return None if policy == group_labels.LEADER_EXCLUDED else 0
+        return None if excludes_leader(policy) else 0
     extra = leader_is_extra(size, subgroup_size)
     return (worker - 1) // subgroup_size if extra else worker // subgroup_size
+
+
+def excludes_leader(policy: str | None) -> bool:
+    """Whether the leader is in no subgroup."""
+    return policy == group_labels.LEADER_EXCLUDED
 
 
 def leader_is_extra(size: int, subgroup_size: int) -> bool:

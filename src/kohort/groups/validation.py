@@ -244,7 +244,7 @@ def _width_problems(size: int, width: int, policy: SubGroupPolicy) -> list[str]:
         problems.append(subgroups.NOT_DIVISIBLE)
     if size < width:
         problems.append(subgroups.SIZE_TOO_LARGE)
-    if policy.sub_group_policy_type == group_labels.LEADER_EXCLUDED and not workers_divide:
+    if subgroups.excludes_leader(policy.sub_group_policy_type) and not workers_divide:
         problems.append(subgroups.WORKERS_NOT_DIVISIBLE)
     return problems
 
