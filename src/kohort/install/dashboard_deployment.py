@@ -11,7 +11,7 @@ decision whom the dashboard may act for.
 
 from typing import Final
 
-from kohort.install.operator_deployment import PULL_POLICY
+from kohort.install.operator_deployment import CONTAINER_SECURITY, GRACE_SECONDS, POD_SECURITY, PULL_POLICY, USER
 from kohort.install.options import InstallOptions
 from kohort.install.roles import role_with_binding, rule
 from kohort.kube.resources import LEADER_WORKER_SETS
@@ -100,7 +100,7 @@ def deployment(options: InstallOptions) -> JsonObject:
     volumes: list[JsonObject] = [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}]
     if options.dashboard_tls_secret:
         volumes.append({"name": "tls", "secret": {"secretName": options.dashboard_tls_secret, "defaultMode": 0o440}})
-    context: JsonObject = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    security = {**POD_SECURITY, "fsGroup": USER} if options.dashboard_tls_secret else POD_SECURITY
     spec = {
         "replicas": 1,
         "selector": {"matchLabels": SELECTOR},
@@ -108,8 +108,8 @@ def deployment(options: InstallOptions) -> JsonObject:
             "metadata": {"labels": {**LABELS, **SELECTOR}},
             "spec": {
                 "serviceAccountName": NAME,
-                "terminationGracePeriodSeconds": 15,
-                "securityContext": {**context, "fsGroup": 65532} if options.dashboard_tls_secret else context,
+                "terminationGracePeriodSeconds": GRACE_SECONDS,
+                "securityContext": security,
                 "containers": [_container(options)],
                 "volumes": volumes,
             },
@@ -142,13 +142,7 @@ def _container(options: InstallOptions) -> JsonObject:
         "livenessProbe": {"httpGet": {"path": "/dashboard/healthz", **probe}, "initialDelaySeconds": 60},
         "readinessProbe": {"httpGet": {"path": "/dashboard/healthz", **probe}, "periodSeconds": 5},
         "resources": RESOURCES,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-            "runAsUser": 65532,
-            "runAsGroup": 65532,
-        },
+        "securityContext": CONTAINER_SECURITY,
         "volumeMounts": mounts,
     }
 

@@ -25,6 +25,18 @@ ISSUER: Final = "lws-selfsigned-issuer"
 CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
 RESOURCES: Final[JsonObject] = {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
 PULL_POLICY: Final = "IfNotPresent"
+USER: Final = 65532
+"""Of the image, and of its group: not root."""
+GRACE_SECONDS: Final = 15
+POD_SECURITY: Final[JsonObject] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+CONTAINER_SECURITY: Final[JsonObject] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsUser": USER,
+    "runAsGroup": USER,
+}
+"""The operator and the dashboard run with the same rights on their nodes: none."""
 CONFIGURED: Final = "kohort.dev/configuration"
 
 
@@ -89,8 +101,8 @@ def deployment(options: InstallOptions) -> JsonObject:
             "metadata": {"labels": {**LABELS, **SELECTOR}, "annotations": {CONFIGURED: digest(options)}},
             "spec": {
                 "serviceAccountName": ACCOUNT,
-                "terminationGracePeriodSeconds": 15,
-                "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+                "terminationGracePeriodSeconds": GRACE_SECONDS,
+                "securityContext": POD_SECURITY,
                 "affinity": _anti_affinity(),
                 "containers": [_container(options)],
                 "volumes": _volumes(options),
@@ -194,13 +206,7 @@ def _container(options: InstallOptions) -> JsonObject:
         "livenessProbe": _probe("/healthz", delay=15, period=20),
         "readinessProbe": _probe("/readyz", delay=1, period=5),
         "resources": RESOURCES,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-            "runAsUser": 65532,
-            "runAsGroup": 65532,
-        },
+        "securityContext": CONTAINER_SECURITY,
         "volumeMounts": mounts,
     }
 
