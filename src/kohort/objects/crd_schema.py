@@ -27,13 +27,18 @@ EMBEDDED_METADATA: Final[JsonObject] = {
 }
 """The metadata that a template may carry; everything else is set by the server when an object is made from it."""
 
-_SCALARS: Final[dict[str, JsonObject]] = {
+SCALAR_SCHEMAS: Final[dict[str, JsonObject]] = {
     "string": {"type": "string"},
     "bool": {"type": "boolean"},
     "int32": {"type": "integer", "format": "int32"},
     "int64": {"type": "integer", "format": "int64"},
     "float64": {"type": "number", "format": "double"},
     "bytes": {"type": "string", "format": "byte"},
+}
+"""Of `type_data.SCALARS`; special types differ between definitions and OpenAPI documents."""
+
+_SCHEMAS: Final[dict[str, JsonObject]] = {
+    **SCALAR_SCHEMAS,
     "time": {"type": "string", "format": "date-time"},
     "microtime": {"type": "string", "format": "date-time"},
     "duration": {"type": "string"},
@@ -104,4 +109,4 @@ def _expression(type: TypeExpression) -> JsonObject:
         return {"type": "array", "items": _expression(type.item)}
     if type.kind == "map":
         return {"type": "object", "additionalProperties": _expression(type.item)}
-    return _SCALARS.get(type.word, {"x-kubernetes-preserve-unknown-fields": True})
+    return _SCHEMAS.get(type.word, {"x-kubernetes-preserve-unknown-fields": True})

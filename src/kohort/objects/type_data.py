@@ -17,6 +17,8 @@ TypeKind = Literal["struct", "list", "wrapped-list", "map", "scalar", "special"]
 """`wrapped-list` is a list that is a message of its own in protobuf; `special` types have a JSON form of their own."""
 
 SCALARS: Final = frozenset({"string", "bool", "int32", "int64", "float64", "bytes"})
+ZEROS: Final[dict[str, Json]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0}
+"""What Go writes for a scalar that has no value and is not left out."""
 
 
 class TypeExpression(msgspec.Struct, frozen=True):

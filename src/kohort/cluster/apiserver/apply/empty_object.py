@@ -11,6 +11,7 @@ from typing import Final
 from kohort.cluster.apiserver.schema.builtin_types import FieldRecord, has_type, record
 from kohort.cluster.apiserver.schema.node import Node
 from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.type_data import ZEROS
 
 
 def zero_object(node: Node, obj: JsonObject) -> JsonObject:
@@ -44,8 +45,6 @@ def _is_written(field: FieldRecord) -> bool:
 _STRUCT_LIKE: Final = {"time": None, "microtime": None, "raw": None, "quantity": "0", "intstr": 0, "duration": "0s"}
 """Types with a JSON form of their own that are structs in Go, with the zero value that they are written as."""
 
-_SCALARS: Final = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0}
-
 
 def _zero_value(field: FieldRecord) -> Json:
     expression = field.type
@@ -53,4 +52,4 @@ def _zero_value(field: FieldRecord) -> Json:
         return None
     if expression.kind == "struct":
         return _zero(expression.word)
-    return _STRUCT_LIKE.get(expression.word, _SCALARS.get(expression.word))
+    return _STRUCT_LIKE.get(expression.word, ZEROS.get(expression.word))

@@ -87,12 +87,12 @@ class Reviews:
             # The other authenticators are asked first.
             reason = str(error) if str(error) == UNKNOWN else f"[{UNKNOWN}, {error}]"
             return _answered(document, "TokenReview", {"user": {}, "error": reason}, AUTHENTICATION)
-        status = {"authenticated": True, "user": _user_info(verified.user), "audiences": list(verified.audiences)}
+        status = {"authenticated": True, "user": verified.user.document(), "audiences": list(verified.audiences)}
         return _answered(document, "TokenReview", status, AUTHENTICATION)
 
     def _self_subject(self, _: JsonObject, user: User, __: str) -> JsonObject:
         document = {"metadata": {"creationTimestamp": clock.timestamp()}}
-        return _answered(document, "SelfSubjectReview", {"userInfo": _user_info(user)}, AUTHENTICATION)
+        return _answered(document, "SelfSubjectReview", {"userInfo": user.document()}, AUTHENTICATION)
 
     def _access_status(self, spec: JsonObject, user: User) -> JsonObject:
         decision = self._authorizer.authorize(_access_request(spec, user))
@@ -131,17 +131,6 @@ def _access_request(spec: JsonObject, user: User) -> AccessRequest:
 def _subject_of(spec: JsonObject) -> User:
     extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
     return User(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), extra)
-
-
-def _user_info(user: User) -> JsonObject:
-    info: JsonObject = {"username": user.name}
-    if user.uid:
-        info["uid"] = user.uid
-    if user.groups:
-        info["groups"] = list(user.groups)
-    if user.extra:
-        info["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return info
 
 
 def _resource_rule(rule: Rule) -> JsonObject:

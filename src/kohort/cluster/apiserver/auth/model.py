@@ -2,12 +2,25 @@
 
 import msgspec
 
+from kohort.objects.json_types import JsonObject
+
 
 class User(msgspec.Struct, frozen=True):
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: dict[str, tuple[str, ...]] = {}
+
+    def document(self) -> JsonObject:
+        """As reviews and certificate requests show it, without what is empty."""
+        info: JsonObject = {"username": self.name}
+        if self.uid:
+            info["uid"] = self.uid
+        if self.groups:
+            info["groups"] = list(self.groups)
+        if self.extra:
+            info["extra"] = {key: list(values) for key, values in self.extra.items()}
+        return info
 
 
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))

@@ -44,13 +44,7 @@ class SigningRequestStrategy(Strategy):
         spec, user = obj["spec"], context.user
         for field in ("username", "uid", "groups", "extra"):
             spec.pop(field, None)
-        spec["username"] = user.name
-        if user.uid:
-            spec["uid"] = user.uid
-        if user.groups:
-            spec["groups"] = list(user.groups)
-        if user.extra:
-            spec["extra"] = {key: list(values) for key, values in user.extra.items()}
+        spec |= user.document()
         obj["status"] = {}
 
     def prepare_update(self, context: WriteContext, obj: JsonObject, old: JsonObject) -> None:

@@ -10,7 +10,9 @@ from typing import Final
 from kohort.cluster.apiserver.schema import descriptions_index
 from kohort.cluster.apiserver.schema.builtin import OBJECT_META
 from kohort.cluster.apiserver.schema.builtin_types import FieldRecord, TypeExpression, has_type, record
-from kohort.objects.json_types import Json, JsonObject
+from kohort.objects.crd_schema import SCALAR_SCHEMAS
+from kohort.objects.json_types import JsonObject
+from kohort.objects.type_data import ZEROS
 
 LIST_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
 VERSION: Final = "io.k8s.apimachinery.pkg.version.Info"
@@ -55,17 +57,6 @@ _SWAGGER_SCHEMAS: Final[dict[str, JsonObject]] = {
     "quantity": {"type": "string"},
     "intstr": {"type": "string", "format": "int-or-string"},
 }
-
-_SCALARS: Final[dict[str, JsonObject]] = {
-    "string": {"type": "string"},
-    "bool": {"type": "boolean"},
-    "int32": {"type": "integer", "format": "int32"},
-    "int64": {"type": "integer", "format": "int64"},
-    "float64": {"type": "number", "format": "double"},
-    "bytes": {"type": "string", "format": "byte"},
-}
-
-_ZEROS: Final[dict[str, Json]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0}
 
 _CONVENTIONS: Final = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 _API_VERSION: Final = (
@@ -135,8 +126,8 @@ class Components:
     def _zero_default(self, field: FieldRecord) -> JsonObject:
         if field.type.kind == "struct":
             return {"default": {}}
-        if field.type.kind == "scalar" and not field.omit_empty and field.type.word in _ZEROS:
-            return {"default": _ZEROS[field.type.word]}
+        if field.type.kind == "scalar" and not field.omit_empty and field.type.word in ZEROS:
+            return {"default": ZEROS[field.type.word]}
         return {}
 
     def _alone(self, schema: JsonObject) -> JsonObject:
@@ -157,15 +148,15 @@ class Components:
             case "map":
                 return {"type": "object", "additionalProperties": self._element(expression.item)}
             case "scalar":
-                return dict(_SCALARS[expression.word])
+                return dict(SCALAR_SCHEMAS[expression.word])
         return self._special(expression.word)
 
     def _element(self, expression: TypeExpression) -> JsonObject:
         schema = self._type(expression)
         if expression.kind == "struct":
             return self._with(schema, {"default": {}})
-        if expression.kind == "scalar" and expression.word in _ZEROS:
-            return self._with(schema, {"default": _ZEROS[expression.word]})
+        if expression.kind == "scalar" and expression.word in ZEROS:
+            return self._with(schema, {"default": ZEROS[expression.word]})
         return schema
 
     def _special(self, word: str) -> JsonObject:
