@@ -16,7 +16,7 @@ from typing import Final, Literal
 import msgspec
 
 from kohort.objects.json_types import JsonObject
-from kohort.objects.pods import PodSpec, ResourceRequirements
+from kohort.objects.pods import PodSpec, ResourceRequirements, is_sidecar
 from kohort.objects.quantity import Quantity
 from kohort.rules.group_template import leader_field
 
@@ -98,7 +98,7 @@ def resized_template(template: JsonObject, request: AmountRequest) -> JsonObject
             _set_amounts(spec, request.amounts)
             continue
         containers = spec.get("containers") or []
-        sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+        sidecars = [one for one in spec.get("initContainers") or () if is_sidecar(one)]
         named = [one for one in (*containers, *sidecars) if one.get("name") == request.container]
         chosen = named if request.container else containers[:1]
         for one in chosen:

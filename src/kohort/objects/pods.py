@@ -8,6 +8,7 @@ from typing import Final, Self
 import msgspec
 from msgspec import field
 
+from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import Condition, ObjectMeta, condition_is
 from kohort.objects.placement import Affinity, Toleration, TopologySpreadConstraint
 from kohort.objects.view import View
@@ -20,6 +21,12 @@ RESTART_CONTAINER: Final = "RestartContainer"
 """What a container's `resizePolicy` can ask for."""
 DEFAULT_GRACE_SECONDS: Final = 30
 """`terminationGracePeriodSeconds` of pods that do not say."""
+_RESTARTS_ALWAYS: Final = "Always"
+
+
+def is_sidecar(init_container: JsonObject) -> bool:
+    """As `Container.sidecar`, of an entry of `spec.initContainers`."""
+    return bool(init_container.get("restartPolicy") == _RESTARTS_ALWAYS)
 
 
 class ResourceClaimName(View, frozen=True):
@@ -57,7 +64,7 @@ class Container(View, frozen=True):
     @property
     def sidecar(self) -> bool:
         """An init container that keeps running beside the others."""
-        return self.restart_policy == "Always"
+        return self.restart_policy == _RESTARTS_ALWAYS
 
 
 class PodSchedulingGate(View, frozen=True):

@@ -26,6 +26,7 @@ import msgspec
 from kohort.objects.pods import Pod, ResourceRequirements
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import CPU, MEMORY, SPEC, requests, summed
+from kohort.resources.effective import DEFERRED, INFEASIBLE
 from kohort.rules.allocated_resources import Allocated, Desired, agrees, same_requirements
 from kohort.rules.node_feature_gates import ALL_ON, NodeGates
 
@@ -124,7 +125,7 @@ class Deferred(msgspec.Struct, frozen=True):
             case NodePressure():
                 return "NodePressure"
             case Injected():
-                return "Deferred"
+                return DEFERRED
 
 
 class Infeasible(msgspec.Struct, frozen=True):
@@ -138,7 +139,7 @@ class Infeasible(msgspec.Struct, frozen=True):
 
     @property
     def code(self) -> str:
-        return "Infeasible"
+        return INFEASIBLE
 
     @property
     def detail(self) -> str:

@@ -23,7 +23,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from kohort.objects.json_types import JsonObject
-from kohort.objects.pods import Pod, PodSpec
+from kohort.objects.pods import Pod, PodSpec, is_sidecar
 from kohort.objects.quantity import Quantity
 from kohort.resources import (
     CPU,
@@ -183,11 +183,11 @@ def _readable(written: str | int) -> Quantity | None:
 
 
 def _sidecars(spec: JsonObject) -> list[JsonObject]:
-    return [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    return [one for one in spec.get("initContainers") or () if is_sidecar(one)]
 
 
 def _ordinary_init_containers(spec: JsonObject) -> list[JsonObject]:
-    return [one for one in spec.get("initContainers") or () if one.get("restartPolicy") != "Always"]
+    return [one for one in spec.get("initContainers") or () if not is_sidecar(one)]
 
 
 def _obstacle(role: Role, before: JsonObject, after: JsonObject) -> RecreateEdit | None:

@@ -24,6 +24,7 @@ from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.errors import ApiError
 from kohort.objects.json_types import JsonObject
+from kohort.objects.pods import is_sidecar
 from kohort.objects.quantity import Quantity
 from kohort.resources import effective
 from kohort.rules.go_duration import parse_duration
@@ -130,5 +131,5 @@ def _request_of(pod: JsonObject, resource: str, container: str) -> int:
 
 def _long_running(pod: JsonObject) -> list[JsonObject]:
     """Containers, and init containers that go on beside them."""
-    sidecars = [one for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    sidecars = [one for one in pod["spec"].get("initContainers") or () if is_sidecar(one)]
     return [*(pod["spec"].get("containers") or ()), *sidecars]

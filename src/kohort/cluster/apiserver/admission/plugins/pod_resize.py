@@ -14,6 +14,7 @@ from kohort.cluster.apiserver.schema.field_checks import same, same_amounts
 from kohort.kube.errors import StatusCause
 from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
+from kohort.objects.pods import is_sidecar
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources.amounts import Amounts, amounts_of
 from kohort.resources.effective import requests, view_of
@@ -121,8 +122,7 @@ def needed_features(spec: JsonObject, before: JsonObject) -> list[str]:
         needed.append(gate.POD_LEVEL_RESIZE)
     pairs = zip(spec.get("initContainers") or (), before.get("initContainers") or (), strict=False)
     if any(
-        old.get("restartPolicy") != "Always" and not _same_resources(new.get("resources"), old.get("resources"))
-        for new, old in pairs
+        not is_sidecar(old) and not _same_resources(new.get("resources"), old.get("resources")) for new, old in pairs
     ):
         needed.append(gate.INIT_CONTAINER_RESIZE)
     if _memory_sizes(spec) != _memory_sizes(before):

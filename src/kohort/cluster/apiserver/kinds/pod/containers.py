@@ -15,7 +15,7 @@ from kohort.cluster.apiserver.schema.field_checks import PROTOCOLS, Errors, dns_
 from kohort.objects.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required, too_many
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label, port_name
-from kohort.objects.pods import RESTART_CONTAINER
+from kohort.objects.pods import RESTART_CONTAINER, is_sidecar
 
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
@@ -59,7 +59,7 @@ def check_init_containers(errors: Errors, path: str, facts: PodFacts) -> None:
     for index, container in enumerate(facts.spec.get("initContainers") or ()):
         here = f"{path}[{index}]"
         _check_common(errors, here, container, facts)
-        sidecar = container.get("restartPolicy") == "Always"
+        sidecar = is_sidecar(container)
         _check_restart_rules(errors, here, container, init=True)
         name = container.get("name") or ""
         if name in names:

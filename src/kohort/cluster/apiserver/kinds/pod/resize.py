@@ -22,7 +22,7 @@ from kohort.cluster.apiserver.kinds.pod.allowed_changes import MIRROR
 from kohort.cluster.apiserver.schema.field_checks import WHOLE_OBJECT, Errors, same, same_amounts
 from kohort.objects.field_errors import FieldError, forbidden, invalid
 from kohort.objects.json_types import JsonObject
-from kohort.objects.pods import RESTART_CONTAINER
+from kohort.objects.pods import RESTART_CONTAINER, is_sidecar
 from kohort.resources.qos import GUARANTEED
 
 _RESIZABLE: Final = ("cpu", "memory")
@@ -168,7 +168,7 @@ def _check_containers(errors: Errors, spec: JsonObject, before: JsonObject, gate
     init = list(zip(spec.get("initContainers") or (), before.get("initContainers") or (), strict=True))
     regular = list(zip(spec.get("containers") or (), before.get("containers") or (), strict=True))
     for index, (container, was) in enumerate(init):
-        if init_resize or _is_sidecar(was):
+        if init_resize or is_sidecar(was):
             _check_removal(errors, f"spec.initContainers[{index}].resources", container, was)
     for index, (container, was) in enumerate(regular):
         _check_removal(errors, f"spec.containers[{index}].resources", container, was)
@@ -181,24 +181,20 @@ def _check_containers(errors: Errors, spec: JsonObject, before: JsonObject, gate
 
 def _check_init(errors: Errors, path: str, container: JsonObject, was: JsonObject, init_resize: bool) -> None:
     changed = not same(container, was)
-    if not init_resize and not _is_sidecar(container):
+    if not init_resize and not is_sidecar(container):
         if changed:
             errors.append(forbidden("spec", "resources for non-sidecar init containers are immutable"))
         return
     if not _only_resources_differ(container, was):
         detail = "only cpu and memory resources for init or sidecar containers are mutable"
         errors.append(forbidden(path, detail))
-    if changed and not _is_sidecar(container):
+    if changed and not is_sidecar(container):
         detail = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
         errors += [
             forbidden(path, detail)
             for policy in container.get("resizePolicy") or ()
             if policy.get("restartPolicy") == RESTART_CONTAINER
         ]
-
-
-def _is_sidecar(container: JsonObject) -> bool:
-    return container.get("restartPolicy") == "Always"
 
 
 def _check_removal(errors: Errors, path: str, container: JsonObject, was: JsonObject) -> None:

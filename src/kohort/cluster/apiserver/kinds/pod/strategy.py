@@ -29,7 +29,7 @@ from kohort.cluster.apiserver.schema.metadata_rules import object_errors
 from kohort.objects.field_errors import FieldError, forbidden
 from kohort.objects.json_types import JsonObject
 from kohort.objects.names import dns1123_label
-from kohort.objects.pods import FINISHED_PHASES, RESTART_CONTAINER
+from kohort.objects.pods import FINISHED_PHASES, RESTART_CONTAINER, is_sidecar
 
 _HOSTNAME: Final = (
     "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
@@ -179,7 +179,7 @@ def _tolerate(rules: PodRules, old: JsonObject) -> None:
     rules.tolerate_init_restart_policy = any(
         policy.get("restartPolicy") == RESTART_CONTAINER
         for container in init
-        if container.get("restartPolicy") != "Always"
+        if not is_sidecar(container)
         for policy in container.get("resizePolicy") or ()
     )
 

@@ -21,7 +21,7 @@ from kohort.cluster.apiserver.kinds.printers.cells import (
     text,
 )
 from kohort.objects.json_types import Json, JsonObject
-from kohort.objects.pods import FINISHED_PHASES
+from kohort.objects.pods import FINISHED_PHASES, is_sidecar
 
 
 class _Summary:
@@ -33,7 +33,7 @@ class _Summary:
         self.status: JsonObject = pod.get("status") or {}
         inits: list[JsonObject] = self.spec.get("initContainers") or []
         self.init_count = len(inits)
-        self.sidecars = {init.get("name") for init in inits if init.get("restartPolicy") == "Always"}
+        self.sidecars = {init.get("name") for init in inits if is_sidecar(init)}
         self.total = len(self.spec.get("containers") or ()) + len(self.sidecars)
         self.ready = 0
         self.restarts = 0
