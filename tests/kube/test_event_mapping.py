@@ -6,6 +6,7 @@ import pytest
 from kohort.kube.event_mapping import (
     controller_of,
     index_by_controller_uid,
+    is_controlled_by,
     map_to_controller_owner,
     own_key,
     owner_reference,
@@ -45,6 +46,14 @@ def test_the_controller_is_found_among_other_owners(form: str) -> None:
 def test_an_owner_that_does_not_control_is_not_the_controller(form: str) -> None:
     assert controller_of(subject(form, OTHER)) is None
     assert controller_of(subject(form)) is None
+
+
+def test_only_the_controller_with_the_uid_controls(form: str) -> None:
+    owned = subject(form, OTHER, SET)
+    assert is_controlled_by(owned, "uid-web")
+    assert not is_controlled_by(owned, "uid-n1"), "an owner that does not control"
+    assert not is_controlled_by(owned, "uid-of-another-web")
+    assert not is_controlled_by(subject(form), "")
 
 
 def test_a_document_with_null_owners_has_no_controller() -> None:
