@@ -18,16 +18,19 @@ OF_IMAGE = {
         "Env": ["A=1=2", "broken"],
         "WorkingDir": "/srv",
         "User": "app",
+        "StopSignal": "SIGQUIT",
     }
 }
 OF_BUNDLE = {"process": {"args": ["/serve"], "env": ["A=1"], "cwd": "/", "user": {"uid": 5, "gid": 6}}}
+STOPPED = {**OF_BUNDLE, "annotations": {"org.opencontainers.image.stopSignal": "SIGRTMIN+3"}}
 
 
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        (OF_IMAGE, ImageConfig(("/serve",), ("--port", "80"), {"A": "1=2"}, "/srv", "app")),
+        (OF_IMAGE, ImageConfig(("/serve",), ("--port", "80"), {"A": "1=2"}, "/srv", "app", "SIGQUIT")),
         (OF_BUNDLE, ImageConfig(("/serve",), (), {"A": "1"}, "/", "5:6")),
+        (STOPPED, ImageConfig(("/serve",), (), {"A": "1"}, "/", "5:6", "SIGRTMIN+3")),
         ({"config": {"Entrypoint": None, "Cmd": None}}, ImageConfig()),
         ({}, ImageConfig()),
     ],

@@ -1,13 +1,13 @@
 """Stops containers: the preStop hook, the stop signal, and SIGKILL at the end of the grace period."""
 
 import asyncio
-import signal
 
 from kohort.node import lifecycle_hooks
 from kohort.node.container_exec import executor
 from kohort.node.pod_record import PodRecord, containers_of
 from kohort.node.runtimes.interface import Runtime
 from kohort.node.stop_grace import ProbeFailed, StopReason, limits_pod, stop_grace
+from kohort.node.stop_signal import signal_number, stop_signal_name
 from kohort.objects.node_pods import NodeContainer
 
 LEAST_GRACE = 2.0
@@ -69,7 +69,8 @@ class ContainerStopper:
             deadline, least = loop.time() + grace, 0.0
             if await self._run_pre_stop(container, deadline):
                 least = loop.time() + LEAST_GRACE
-            await self._stop_instance(instance.id, stop_signal(container), max(deadline, least), least)
+            number = signal_number(stop_signal_name(container, instance.stop_signal))
+            await self._stop_instance(instance.id, number, max(deadline, least), least)
             await record.exits.setdefault(instance.id, asyncio.Event()).wait()
         finally:
             run.stopping = False
@@ -148,8 +149,3 @@ class ContainerStopper:
         for each in reversed(sidecars):
             left = max(grace - (asyncio.get_running_loop().time() - start), min(grace, LEAST_GRACE))
             await self._stop(each, left)
-
-
-def stop_signal(container: NodeContainer) -> int:
-    name = container.lifecycle.stop_signal if container.lifecycle is not None else ""
-    return int(getattr(signal, name, signal.SIGTERM)) if name else signal.SIGTERM

@@ -1,12 +1,14 @@
-"""Reads the configuration of an image (entry point, environment, user) and its users.
+"""Reads the configuration of an image (entry point, environment, user, stop signal) and its users.
 
 An image directory is a root file system, or it holds one as `rootfs` with a `config.json` beside it: the configuration
 of an OCI image, or that of an OCI bundle, as tools that unpack images write them.
 
-| `config.json`           | command             | environment | directory    | user                   |
-|-------------------------|---------------------|-------------|--------------|------------------------|
-| of an image (`config`)  | `Entrypoint`, `Cmd` | `Env`       | `WorkingDir` | `User`: name or number |
-| of a bundle (`process`) | `args`              | `env`       | `cwd`        | `user.uid`, `user.gid` |
+| `config.json`           | command             | environment | directory    | user                   | stop signal  |
+|-------------------------|---------------------|-------------|--------------|------------------------|--------------|
+| of an image (`config`)  | `Entrypoint`, `Cmd` | `Env`       | `WorkingDir` | `User`: name or number | `StopSignal` |
+| of a bundle (`process`) | `args`              | `env`       | `cwd`        | `user.uid`, `user.gid` | annotation   |
+
+The annotation is `org.opencontainers.image.stopSignal`, into which the OCI converts the field.
 
 A pod's `command` replaces both entry point and command of the image; its `args` replace the command only.
 """
@@ -23,6 +25,8 @@ from kohort.node.container_environment import ConfigProblem
 from kohort.node.syscalls import open_in_root
 
 LARGEST_FILE: Final = 1 << 20
+STOP_SIGNAL: Final = "org.opencontainers.image.stopSignal"
+"""The annotation of a bundle."""
 
 
 class ImageConfig(msgspec.Struct, frozen=True):
@@ -69,6 +73,7 @@ class _ProcessPart(msgspec.Struct):
 class _Document(msgspec.Struct):
     config: _ImagePart | None = None
     process: _ProcessPart | None = None
+    annotations: dict[str, str] | None = None
 
 
 def read_image(directory: Path | None) -> Image:
@@ -100,7 +105,8 @@ def decode_config(content: bytes) -> ImageConfig:
     if document.process is not None:
         process = document.process
         user = f"{process.user.uid}:{process.user.gid}"
-        return ImageConfig(tuple(process.args or ()), (), _variables(process.env), process.cwd, user)
+        stop_signal = (document.annotations or {}).get(STOP_SIGNAL, "")
+        return ImageConfig(tuple(process.args or ()), (), _variables(process.env), process.cwd, user, stop_signal)
     return ImageConfig()
 
 

@@ -23,6 +23,7 @@ from kohort.node.pod_files import PodFiles
 from kohort.node.pod_hostname import InvalidContainer, kernel_name_of
 from kohort.node.runtimes.interface import ContainerKey, Launch, Mount
 from kohort.node.security_context import container_security, rights_of
+from kohort.node.stop_signal import stop_signal_name
 from kohort.node.volumes import ConfigSources, mounts_of, read_in_volume
 from kohort.objects.core import Service
 from kohort.objects.node_pods import NodeContainer, NodePod
@@ -107,6 +108,7 @@ class LaunchBuilder:
             hostname="" if pod.spec.host_network else name,
             **msgspec.structs.asdict(rights),
             oom_score_adj=oom_score_adj(pod, container, self._machine.memory) if os.geteuid() == 0 else None,
+            stop_signal=stop_signal_name(container, image.config.stop_signal),
             stdin=container.stdin,
             stdin_once=container.stdin_once,
             tty=container.tty,
@@ -143,7 +145,7 @@ class LaunchBuilder:
             security=container_security(pod, container, image),
             resources=sandbox.resources,
             cgroup_files=sandbox.cgroup_files,
-            stop_signal=container.lifecycle.stop_signal if container.lifecycle is not None else "",
+            stop_signal=stop_signal_name(container, image.config.stop_signal),
             shares_processes_of=container.target_container_name,
             oom_score_adj=oom_score_adj(pod, container, self._machine.memory),
             stdin=container.stdin,

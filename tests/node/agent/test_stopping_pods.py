@@ -1,6 +1,7 @@
 """How pods are ended, on virtual time."""
 
 import asyncio
+import json
 import signal
 from pathlib import Path
 
@@ -72,3 +73,26 @@ async def test_a_hook_does_not_delay_a_shorter_grace_period(tmp_path: Path) -> N
         await bench.cluster.client.delete(PODS, "p", "default", grace_seconds=0)
         await bench.until(lambda: bench.runtime.running() == [])
         assert asyncio.get_running_loop().time() - start < 1
+
+
+def image_with_stop_signal(directory: Path, name: str) -> str:
+    (directory / "rootfs").mkdir(parents=True)
+    (directory / "config.json").write_text(json.dumps({"config": {"StopSignal": name}}))
+    return str(directory)
+
+
+async def test_an_image_chooses_the_stop_signal_also_of_a_container_that_an_earlier_agent_has_started(
+    tmp_path: Path,
+) -> None:
+    image = image_with_stop_signal(tmp_path / "image", "SIGRTMIN+3")
+    async with node(tmp_path / "node") as bench:
+        first = await bench.create("p", containers=[container("c") | {"image": image}])
+        second = await bench.create("q", containers=[container("c") | {"image": image}])
+        await bench.until(lambda: bench.phase("p") == bench.phase("q") == "Running")
+        await bench.cluster.client.delete(PODS, "p", "default")
+        await bench.until(lambda: bench.cluster.find(PODS, "p", "default") is None)
+        await bench.crash()
+        await bench.cluster.client.delete(PODS, "q", "default")
+        await bench.restart("q")
+        await bench.until(lambda: bench.cluster.find(PODS, "q", "default") is None)
+        assert bench.runtime.signals == [(f"{first}_c_0", 37), (f"{second}_c_0", 37)]

@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.node.runtimes.cri.fake_runtime import FakeRuntime
 
@@ -151,3 +152,13 @@ async def test_an_instance_that_has_ended_can_be_stopped_again(runtime: Runtime,
     async with asyncio.timeout(120):
         await runtime.stop("u1_c_0", grace=30.0)
         await runtime.stop("u1_c_0", grace=30.0)
+
+
+async def test_the_stop_signal_of_a_launch_is_kept_for_the_next_agent(runtime: Runtime, tmp_path: Path) -> None:
+    if isinstance(runtime, FakeCri):
+        pytest.skip("container runtimes keep it in the configuration of the container: cri/test_configuration.py")
+    launch = msgspec.structs.replace(sleeping(tmp_path), stop_signal="SIGRTMIN+3")
+    await runtime.start(launch)
+    assert (await runtime.instances())[launch.id].stop_signal == "SIGRTMIN+3"
+    await runtime.stop(launch.id, 30.0, 37)
+    assert (await ended(runtime, launch.id)).exit_code == 128 + 37

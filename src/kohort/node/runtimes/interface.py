@@ -178,7 +178,7 @@ class Launch(msgspec.Struct, frozen=True):
     cgroup_files: dict[str, str] = {}
     """Further files of that cgroup and their content."""
     stop_signal: str = ""
-    """By name; empty for the image's own or SIGTERM."""
+    """By name (`node.stop_signal`); empty for SIGTERM, or what the runtime reads in an image of its own."""
     shares_processes_of: str = ""
     """The name of a container whose processes this one sees."""
     devices: tuple[Device, ...] = ()
@@ -211,6 +211,8 @@ class Instance(msgspec.Struct, frozen=True):
     """What the runtime calls it, if not as the agent does."""
     image_id: str = ""
     """The image that it was made of, as the runtime names it."""
+    stop_signal: str = ""
+    """That of its launch, for runtimes that are told which signal to send."""
 
     @property
     def running(self) -> bool:

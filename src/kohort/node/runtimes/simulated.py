@@ -73,7 +73,7 @@ class SimulatedRuntime(RuntimeWithoutSandboxes):
 
     async def start(self, launch: Launch) -> Instance:
         pid = next(self._pids)
-        instance = Instance(launch.id, pid, pid, clock.timestamp())
+        instance = Instance(launch.id, pid, pid, clock.timestamp(), stop_signal=launch.stop_signal)
         if problem := self.broken.get(launch.command[0]):
             instance = msgspec.structs.replace(instance, ended=instance.started, exit_code=CANNOT_RUN, problem=problem)
         self.launches[launch.id] = launch

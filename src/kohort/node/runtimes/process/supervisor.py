@@ -189,7 +189,10 @@ class Supervisor:
         finally:
             for descriptor in given:
                 os.close(descriptor)
-        supervised.instance = Instance(launch.id, pid, process_launch.birth(pid) or 0, stamp()[:19] + "Z", notes=notes)
+        birth = process_launch.birth(pid) or 0
+        supervised.instance = Instance(
+            launch.id, pid, birth, stamp()[:19] + "Z", notes=notes, stop_signal=launch.stop_signal
+        )
         self._by_pid[pid] = supervised
         return supervised.instance
 
