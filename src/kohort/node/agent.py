@@ -157,7 +157,8 @@ class Agent:
     def _serve_plugins(self, manager: Manager, directory: Path, observer: WriteObserver) -> Devices:
         from kohort.node.devices.service import serve_plugins
 
-        return serve_plugins(manager, directory, self._options.directory / "records", self.heartbeat.changed, observer)
+        records, changed = self._options.directory / "records", self.heartbeat.changed
+        return serve_plugins(manager, directory, records, changed, observer, self.pods.is_gone)
 
     def _register(self, manager: Manager) -> None:
         self._controller.watches(self.pods.bound, when=_needs_sync)

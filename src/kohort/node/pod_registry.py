@@ -39,9 +39,12 @@ class PodRegistry:
         return [each.pod for each in self.records() if each.uid != uid and self._holds_resources(each)]
 
     def _holds_resources(self, record: PodRecord) -> bool:
-        bound = self.bound.get(record.key)
-        gone = bound is None or bound.metadata.uid != record.uid
-        return not (gone or record.finished or record.rejected)
+        return not (self.is_gone(record.key, record.uid) or record.finished or record.rejected)
+
+    def is_gone(self, key: Key, uid: str) -> bool:
+        """Whether the API does not have this pod any more."""
+        bound = self.bound.get(key)
+        return bound is None or bound.metadata.uid != uid
 
     def addressed(self) -> list[tuple[NodePod, str]]:
         """Pods as they were last reported, with their addresses."""

@@ -1,12 +1,17 @@
 """Pods that the node does not take in."""
 
 import asyncio
+import signal
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.node.agent.node_bench import container, node
 
 from kohort.kube.resources import PODS, STATEFUL_SETS
+from kohort.node.devices.allocations import DeviceAllocations
+from kohort.node.devices.messages import ContainerAllocation, Device
+from kohort.node.devices.registry import PluginRegistry
 from kohort.objects.json_types import JsonObject
 
 
@@ -110,3 +115,56 @@ async def test_a_pod_takes_the_room_of_one_that_was_deleted_without_grace(tmp_pa
         await bench.create("q", containers=[container("c", resources=half)])
         await bench.until(lambda: bench.phase("q") in ("Running", "Failed"))
         assert bench.phase("q") == "Running", bench.pod("q")["status"]
+
+
+class OneDevice:
+    """A plugin with one device, and the registry that knows it."""
+
+    resource = "example.com/gpu"
+
+    def manages(self, resource: str) -> bool:
+        return resource == self.resource
+
+    def plugin(self, resource: str) -> "OneDevice":
+        return self
+
+    def healthy(self, resource: str) -> list[Device]:
+        return [Device("gpu-0")]
+
+    def capacity(self) -> dict[str, str]:
+        return {self.resource: "1"}
+
+    allocatable = capacity
+
+    async def preferred(self, available: list[str], must_include: list[str], wanted: int) -> tuple[str, ...]:
+        return ()
+
+    async def allocate(self, ids: tuple[str, ...]) -> ContainerAllocation:
+        return ContainerAllocation()
+
+    async def pre_start(self, ids: tuple[str, ...]) -> None:
+        pass
+
+
+async def test_a_pod_takes_the_device_of_one_that_was_deleted_without_grace(tmp_path: Path) -> None:
+    """As with kubelet, whose device manager counts pods of the API only. Its containers may still be ending."""
+    async with node(tmp_path) as bench:
+        registry = cast(PluginRegistry, OneDevice())
+        bench.agent.state.devices = DeviceAllocations(registry, tmp_path, is_gone=bench.agent.pods.is_gone)
+        gpu = [container("c", resources={"limits": {OneDevice.resource: "1"}})]
+        first = await bench.create("p", containers=gpu)
+        await bench.until(lambda: bench.phase("p") == "Running")
+        stop, may_end = bench.runtime.stop, asyncio.Event()
+
+        async def stop_late(id: str, grace: float, number: int = signal.SIGTERM) -> None:
+            await may_end.wait()
+            await stop(id, grace, number)
+
+        bench.runtime.stop = stop_late  # type: ignore[method-assign]
+        await bench.cluster.client.delete(PODS, "p", "default", grace_seconds=0)
+        await bench.create("q", containers=gpu)
+        await bench.until(lambda: bench.phase("q") in ("Running", "Failed"))
+        assert bench.phase("q") == "Running", bench.pod("q")["status"]
+        assert f"{first}_c_0" in bench.runtime.running(), "still ending"
+        may_end.set()
+        await bench.until(lambda: len(bench.runtime.running()) == 1)

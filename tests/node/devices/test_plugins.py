@@ -141,6 +141,20 @@ async def test_no_device_is_given_twice_and_those_of_ended_pods_are_given_again(
         assert [each.name for each in here.allocations.pods()] == ["d"]
 
 
+async def test_devices_of_a_pod_that_is_gone_from_the_api_are_given_to_the_next_one(tmp_path: Path) -> None:
+    gone: set[tuple[str, str, str]] = set()
+    async with node(tmp_path) as here, plugin(here, "gpu-0"):
+        allocations = DeviceAllocations(
+            here.registry, tmp_path / "own", is_gone=lambda key, uid: (key.namespace, key.name, uid) in gone
+        )
+        assert await allocations.admit(pod("a", 1)) is None
+        assert await allocations.admit(pod("b", 1)) is not None, "the pod exists"
+        gone.update({("default", "a", "uid-a"), ("default", "c", "uid-c")})
+        # The second pod goes while its plugin is asked, and the third one waits for the plugin meanwhile.
+        assert await asyncio.gather(*(allocations.admit(pod(name, 1)) for name in "cd")) == [None, None]
+        assert [each.name for each in allocations.pods()] == ["d"]
+
+
 async def test_devices_of_init_containers_are_used_again_but_not_those_of_sidecars(tmp_path: Path) -> None:
     async with node(tmp_path) as here, plugin(here, *(f"gpu-{number}" for number in range(4))):
         assert await here.allocations.admit(pod("a", 1, 1, init=(2, 1), sidecar=(1,))) is None

@@ -2,15 +2,20 @@
 
 Each plugin is asked for one pod at a time; pods of other plugins do not wait for it. Devices that were chosen for a pod
 are reserved until all of its devices are recorded, or until it does not get them.
+
+A pod that is gone from the API, because it was deleted without a grace period, has no devices any more, though its
+containers may still be ending. So it is with kubelet: the scheduler has given the devices to another pod, which would
+be rejected for good.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
 
+from kohort.kube.resources import Key
 from kohort.node.checkpoint import Checkpoint, WriteObserver, unobserved
 from kohort.node.devices.container_use import DeviceUse, merged
 from kohort.node.devices.device_choice import ContainerNeed, TooFew, choose, needs_of
@@ -43,8 +48,17 @@ class NoDevices(Exception):
 
 
 class DeviceAllocations:
-    def __init__(self, registry: PluginRegistry, records: Path, observer: WriteObserver = unobserved) -> None:
+    def __init__(
+        self,
+        registry: PluginRegistry,
+        records: Path,
+        observer: WriteObserver = unobserved,
+        *,
+        is_gone: Callable[[Key, str], bool] = lambda key, uid: False,
+    ) -> None:
+        """`is_gone` says whether the API does not have the pod with this UID any more."""
         self._registry = registry
+        self._is_gone = is_gone
         self._given: Checkpoint[PodDevices] = Checkpoint(records / "devices.json", PodDevices, observer)
         self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """By resource: held while its plugin is asked."""
@@ -106,6 +120,10 @@ class DeviceAllocations:
     def pods(self) -> list[PodDevices]:
         return [given for uid in self._given.known() if (given := self._given.get(uid)) is not None]
 
+    def _forget_gone(self) -> None:
+        given = {uid: pod for uid in self._given.known() if (pod := self._given.get(uid)) is not None}
+        self._given.drop({uid for uid, pod in given.items() if self._is_gone(Key(pod.namespace, pod.name), uid)})
+
     def _of(self, uid: str, container: str) -> dict[str, GivenDevices]:
         given = self._given.get(uid)
         return given.containers.get(container, {}) if given is not None else {}
@@ -136,6 +154,7 @@ class DeviceAllocations:
         plugin = self._registry.plugin(resource)
         if plugin is None:
             raise NoDevices(f"no device plugin registered for {resource}")
+        self._forget_gone()
         taken = {id for pod in self.pods() for each in pod.containers.values() for id in _ids(each, resource)}
         taken.update(id for reserved in self._reserved.values() for id in reserved.get(resource, ()))
         free = [each for each in self._registry.healthy(resource) if each.id not in taken]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from kohort.kube.manager import Manager
+from kohort.kube.resources import Key
 from kohort.node.checkpoint import WriteObserver
 from kohort.node.devices.allocations import DeviceAllocations
 from kohort.node.devices.pod_resources import PodResources
@@ -15,12 +16,18 @@ POD_RESOURCES: Final = "pod-resources"
 
 
 def serve_plugins(
-    manager: Manager, directory: Path, records: Path, changed: Callable[[], None], observer: WriteObserver
+    manager: Manager,
+    directory: Path,
+    records: Path,
+    changed: Callable[[], None],
+    observer: WriteObserver,
+    is_gone: Callable[[Key, str], bool],
 ) -> DeviceAllocations:
     """`directory` is where plugins have their sockets; `changed` is called when the capacity of the node may be
-    another. The manager does not start if the folder is served by another agent or a kubelet."""
+    another; `is_gone` says whether the API does not have the pod with this UID any more. The manager does not start if
+    the folder is served by another agent or a kubelet."""
     registry = PluginRegistry(directory, records, changed)
-    allocations = DeviceAllocations(registry, records, observer)
+    allocations = DeviceAllocations(registry, records, observer, is_gone=is_gone)
     listed = PodResources(allocations, registry)
 
     async def start() -> None:
