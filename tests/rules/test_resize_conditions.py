@@ -1,11 +1,21 @@
 """What a pod says about its resize, and since when."""
 
 import msgspec
+import pytest
 from tests.node.resizing import sized
 
 from kohort.objects.meta import Condition
 from kohort.objects.quantity import Quantity
-from kohort.rules.resize_conditions import ResizeState, accepted, completed, failed, progressing, refused, summary
+from kohort.rules.resize_conditions import (
+    ReportedStage,
+    ResizeState,
+    accepted,
+    completed,
+    failed,
+    progressing,
+    refused,
+    summary,
+)
 from kohort.rules.resize_decision import Deferred, Infeasible, NodePressure, NotSupported, ResourceShortage
 
 SHORT_OF_CPU = ResourceShortage("cpu", Quantity.parse("1"), Quantity.parse("3500m"), Quantity.parse("4"))
@@ -77,12 +87,40 @@ def test_a_state_is_recovered_from_the_status_that_was_written() -> None:
     state, _ = accepted(POD, "t1")
     state, _ = refused(state, Deferred(SHORT_OF_CPU), sized(c1="2", generation=4), "t2")
     status = msgspec.structs.replace(POD.status, conditions=(Condition("Ready", "True"), *_both(state)))
-    assert ResizeState.recovered(msgspec.structs.replace(POD, status=status)) == state
-    assert ResizeState.recovered(POD) == ResizeState()
+    assert ResizeState.reported(msgspec.structs.replace(POD, status=status)) == state
+    assert ResizeState.reported(POD) == ResizeState()
 
 
 def _both(state: ResizeState) -> list[Condition]:
     return [each for each in (state.pending, state.progress) if each is not None]
+
+
+DEFERRED_NOW = Condition("PodResizePending", "True", "Deferred", "no room")
+INFEASIBLE_NOW = Condition("PodResizePending", "True", "Infeasible", "too much")
+RUNNING = Condition("PodResizeInProgress", "True", "", "soon")
+FAILED = Condition("PodResizeInProgress", "True", "Error", "broken")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "stage", "message", "fails"),
+    [
+        ((), ReportedStage.SETTLED, "", False),
+        ((DEFERRED_NOW,), ReportedStage.DEFERRED, "no room", False),
+        ((INFEASIBLE_NOW,), ReportedStage.INFEASIBLE, "too much", False),
+        ((RUNNING,), ReportedStage.IN_PROGRESS, "soon", False),
+        ((FAILED,), ReportedStage.FAILING, "broken", True),
+        ((FAILED, DEFERRED_NOW), ReportedStage.DEFERRED, "no room", True),
+        ((RUNNING, INFEASIBLE_NOW), ReportedStage.INFEASIBLE, "too much", False),
+        ((Condition("PodResizePending", "False", "Deferred"), RUNNING), ReportedStage.IN_PROGRESS, "soon", False),
+        ((Condition("PodResizePending", "True"),), ReportedStage.DEFERRED, "", False),
+    ],
+)
+def test_where_a_resize_stands(
+    conditions: tuple[Condition, ...], stage: ReportedStage, message: str, fails: bool
+) -> None:
+    status = msgspec.structs.replace(POD.status, conditions=conditions)
+    found = ResizeState.reported(msgspec.structs.replace(POD, status=status))
+    assert (found.stage, found.message, found.fails) == (stage, message, fails)
 
 
 def test_a_pod_that_has_ended_has_no_resize_and_a_resize_that_is_taken_back_none_that_waits() -> None:

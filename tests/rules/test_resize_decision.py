@@ -8,6 +8,7 @@ from tests.node.resizing import sized
 
 from kohort.objects.pods import Pod
 from kohort.objects.quantity import Quantity
+from kohort.resources import amounts_of
 from kohort.rules.allocated_resources import Allocated, Desired
 from kohort.rules.node_feature_gates import NodeGates
 from kohort.rules.resize_decision import (
@@ -25,6 +26,7 @@ from kohort.rules.resize_decision import (
     ResourceShortage,
     Reverted,
     decide_resize,
+    excesses_over_node,
     increases,
     message_for,
     shortage_for,
@@ -298,3 +300,21 @@ def test_a_resize_is_accepted_as_a_whole_or_not_at_all(
             assert before == after
         case other:
             pytest.fail(f"unexpected: {other}")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "allocatable", "exceeded"),
+    [
+        ({"cpu": "1"}, {"cpu": "1"}, []),
+        ({"cpu": "1001m"}, {"cpu": "1"}, ["cpu"]),
+        ({"cpu": "2", "memory": "2Gi"}, {"cpu": "1", "memory": "1Gi"}, ["cpu", "memory"]),
+        ({"cpu": "2", "memory": "2Gi"}, {"memory": "1Gi"}, ["memory"]),
+        ({"example.com/gpu": "2"}, {"example.com/gpu": "1"}, []),
+    ],
+)
+def test_what_no_empty_node_could_give(
+    wanted: dict[str, str], allocatable: dict[str, str], exceeded: list[str]
+) -> None:
+    """Of what a resize can change; what a node does not report is not known."""
+    found = excesses_over_node(amounts_of(wanted), amounts_of(allocatable))
+    assert [each.resource for each in found] == exceeded

@@ -6,6 +6,7 @@ Progress of a pod is decided by the rules of the operator (`groups.resize`); thi
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -14,9 +15,7 @@ from kohort.inspection.pod_resources import PodResources, resources_of
 from kohort.inspection.resize_progress import ResizeProgress, records, resize_progress
 from kohort.inspection.snapshot import Snapshot, worker_of
 from kohort.objects.core import Pod
-from kohort.objects.meta import find_condition
-from kohort.resources.effective import INFEASIBLE, RESIZE_PENDING
-from kohort.rules import resize_conditions
+from kohort.rules.resize_conditions import ReportedStage, ResizeState
 from kohort.rules.resource_update_policy import resource_update_policy
 
 
@@ -28,6 +27,15 @@ class PodResizeState(StrEnum):
     INFEASIBLE = "Infeasible"
     RUNNING = "Running"
     FAILING = "Failing"
+
+
+_STATES: Final = {
+    ReportedStage.SETTLED: PodResizeState.SETTLED,
+    ReportedStage.DEFERRED: PodResizeState.PENDING,
+    ReportedStage.INFEASIBLE: PodResizeState.INFEASIBLE,
+    ReportedStage.IN_PROGRESS: PodResizeState.RUNNING,
+    ReportedStage.FAILING: PodResizeState.FAILING,
+}
 
 
 class PodResizeRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -88,14 +96,6 @@ def resize_page(snapshot: Snapshot, now: datetime) -> ResizePage:
 
 
 def _pod(pod: Pod) -> PodResizeRow:
-    pending = find_condition(pod.status.conditions, RESIZE_PENDING)
-    running = find_condition(pod.status.conditions, resize_conditions.IN_PROGRESS)
-    state, message = PodResizeState.SETTLED, ""
-    if pending is not None and pending.status == "True":
-        state = PodResizeState.INFEASIBLE if pending.reason == INFEASIBLE else PodResizeState.PENDING
-        message = pending.message
-    elif running is not None and running.status == "True":
-        state = PodResizeState.FAILING if running.reason == resize_conditions.ERROR else PodResizeState.RUNNING
-        message = running.message
-    role = "worker" if worker_of(pod) else "leader"
-    return PodResizeRow(pod.metadata.name, role, pod.spec.node_name, state, message, resources_of(pod))
+    reported = ResizeState.reported(pod)
+    role, state = "worker" if worker_of(pod) else "leader", _STATES[reported.stage]
+    return PodResizeRow(pod.metadata.name, role, pod.spec.node_name, state, reported.message, resources_of(pod))

@@ -27,9 +27,9 @@ from kohort.inspection.problems import (
 from kohort.inspection.scheduling_causes import scheduling_problem
 from kohort.inspection.snapshot import worker_of
 from kohort.objects.core import Pod
-from kohort.objects.meta import find_condition
-from kohort.rules import group_labels, resize_conditions
+from kohort.rules import group_labels
 from kohort.rules.pod_admission import is_rejection
+from kohort.rules.resize_conditions import ResizeState
 from kohort.rules.unready_reason import why_not_ready
 
 _MOUNTS: Final = frozenset({"FailedMount", "FailedAttachVolume"})
@@ -152,12 +152,11 @@ def _waits_for_leader(pod: Pod, context: PodContext) -> bool:
 
 def resize_causes(pod: Pod, context: PodContext) -> Iterator[Cause]:
     """Of a pod that was resized by itself, not with its group."""
-    pending = find_condition(pod.status.conditions, resize_conditions.PENDING)
-    if pending is not None and pending.status == "True":
-        yield _resize_cause(ResizePending(pending.reason, pending.message), pod, context)
-    acting = find_condition(pod.status.conditions, resize_conditions.IN_PROGRESS)
-    if acting is not None and acting.reason == resize_conditions.ERROR:
-        yield _resize_cause(ResizeFails(acting.message), pod, context)
+    reported = ResizeState.reported(pod)
+    if reported.pending is not None:
+        yield _resize_cause(ResizePending(reported.pending.reason, reported.pending.message), pod, context)
+    if reported.progress is not None and reported.fails:
+        yield _resize_cause(ResizeFails(reported.progress.message), pod, context)
 
 
 def _resize_cause(problem: ResizePending | ResizeFails, pod: Pod, context: PodContext) -> Cause:

@@ -36,9 +36,7 @@ from kohort.inspection.resize_progress import (
 )
 from kohort.inspection.snapshot import Snapshot
 from kohort.kube.clock import format_time
-from kohort.rules.resize_conditions import ERROR as RESIZE_ERROR
-from kohort.rules.resize_conditions import IN_PROGRESS as POD_IN_PROGRESS
-from kohort.rules.resize_conditions import PENDING as POD_PENDING
+from kohort.rules.resize_conditions import ResizeState
 from kohort.rules.resource_edit import AmountChange
 from kohort.rules.resource_update_policy import (
     LONGEST_DEADLINE,
@@ -60,12 +58,11 @@ def _under_way(snapshot: Snapshot) -> Iterator[Cause]:
     policy, deadline = resource_update_policy(snapshot.group_set.spec), deadline_seconds(snapshot.group_set.spec)
     for index, record in groups_under_way(snapshot).items():
         for pod in snapshot.members(index):
-            conditions = {one.type: one for one in pod.status.conditions if one.status == "True"}
-            pending, acting = conditions.get(POD_PENDING), conditions.get(POD_IN_PROGRESS)
-            if pending is not None:
-                words = pod_resize_words(pending.reason, pending.message)
-            elif acting is not None and acting.reason == RESIZE_ERROR:
-                words = pod_resize_words("", acting.message)
+            reported = ResizeState.reported(pod)
+            if reported.pending is not None:
+                words = pod_resize_words(reported.pending.reason, reported.message)
+            elif reported.fails:
+                words = pod_resize_words("", reported.message)
             elif pod_progress(pod, AmountChange({}, {})).progress is ResizeStage.UNOBSERVED:
                 began = format_time(datetime.fromtimestamp(record.since, UTC))
                 words = unanswered_resize_words(pod.spec.node_name, began)

@@ -58,7 +58,7 @@ class PodRecord:
         self.probes: dict[str, ProbeRunner] = {}
         self.exits: dict[str, asyncio.Event] = {}
         """By instance: set when it has ended."""
-        self.resize = ResizeState.recovered(pod)
+        self.resize = ResizeState.reported(pod)
         self.address = ""
         self.netns = ""
         self.volumes: dict[str, str] | None = None

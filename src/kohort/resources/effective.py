@@ -39,7 +39,7 @@ from typing import Final
 import msgspec
 
 from kohort.objects.json_types import JsonObject
-from kohort.objects.meta import find_condition
+from kohort.objects.meta import Condition, find_condition
 from kohort.objects.pods import Container, ContainerStatus, Pod, PodSpec
 from kohort.objects.quantity import Quantity
 from kohort.resources.amounts import (
@@ -165,6 +165,11 @@ def pod_level_limits_set(spec: PodSpec) -> bool:
 def pod_level_set(spec: PodSpec) -> bool:
     """Whether the pod carries figures of its own. An empty block counts as none."""
     return pod_level_requests_set(spec) or pod_level_limits_set(spec)
+
+
+def pending_resize(pod: Pod) -> Condition | None:
+    """The condition of a resize that the node has not accepted: deferred or infeasible."""
+    return find_condition(pod.status.conditions, RESIZE_PENDING)
 
 
 def resize_infeasible(pod: Pod) -> bool:
@@ -339,7 +344,7 @@ def _desired_counts(pod: Pod, options: Options) -> bool:
 
 
 def _pending_reason(pod: Pod) -> str:
-    pending = find_condition(pod.status.conditions, RESIZE_PENDING)
+    pending = pending_resize(pod)
     return "" if pending is None else pending.reason
 
 

@@ -10,8 +10,19 @@ events when something changed.
 
 Both can be there: a newer resize waits while an older one is carried out. `observedGeneration` of the first is the
 generation that was decided, of the second the one that was accepted, and only another acceptance changes it.
+
+Where a pod's resize stands is one word for both, `ResizeState.stage`; the newer resize comes first:
+
+| conditions                       | stage       |
+|----------------------------------|-------------|
+| PodResizePending, Infeasible     | INFEASIBLE  |
+| PodResizePending, otherwise      | DEFERRED    |
+| PodResizeInProgress, Error       | FAILING     |
+| PodResizeInProgress, otherwise   | IN_PROGRESS |
+| none of these                    | SETTLED     |
 """
 
+from enum import Enum, auto
 from typing import Final, Literal
 
 import msgspec
@@ -37,6 +48,16 @@ class Note(msgspec.Struct, frozen=True):
     message: str
 
 
+class ReportedStage(Enum):
+    """Where the resize of a pod stands, as its node reports it."""
+
+    SETTLED = auto()
+    DEFERRED = auto()
+    INFEASIBLE = auto()
+    IN_PROGRESS = auto()
+    FAILING = auto()
+
+
 class ResizeState(msgspec.Struct, frozen=True):
     """The two conditions of one pod."""
 
@@ -44,11 +65,28 @@ class ResizeState(msgspec.Struct, frozen=True):
     progress: Condition | None = None
 
     @staticmethod
-    def recovered(pod: Pod) -> "ResizeState":
-        """As an earlier agent has reported it: reasons and times are kept."""
-        return ResizeState(
-            find_condition(pod.status.conditions, PENDING), find_condition(pod.status.conditions, IN_PROGRESS)
-        )
+    def reported(pod: Pod) -> "ResizeState":
+        """As the node of the pod has reported it, with reasons and times."""
+        return ResizeState(_true_condition(pod, PENDING), _true_condition(pod, IN_PROGRESS))
+
+    @property
+    def stage(self) -> ReportedStage:
+        if self.pending is not None:
+            return ReportedStage.INFEASIBLE if self.pending.reason == INFEASIBLE else ReportedStage.DEFERRED
+        if self.progress is not None:
+            return ReportedStage.FAILING if self.fails else ReportedStage.IN_PROGRESS
+        return ReportedStage.SETTLED
+
+    @property
+    def message(self) -> str:
+        """What the node says of the stage."""
+        shown = self.pending or self.progress
+        return shown.message if shown is not None else ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether the last push of what was accepted has failed; a newer resize may be waiting."""
+        return self.progress is not None and self.progress.reason == ERROR
 
     def conditions(self) -> list[JsonObject]:
         return [msgspec.to_builtins(each) for each in (self.pending, self.progress) if each is not None]
@@ -58,6 +96,11 @@ class ResizeState(msgspec.Struct, frozen=True):
 
     def without_pending(self) -> "ResizeState":
         return msgspec.structs.replace(self, pending=None)
+
+
+def _true_condition(pod: Pod, type: str) -> Condition | None:
+    found = find_condition(pod.status.conditions, type)
+    return found if found is not None and found.status == "True" else None
 
 
 def refused(state: ResizeState, decision: Deferred | Infeasible, pod: Pod, now: str) -> tuple[ResizeState, list[Note]]:

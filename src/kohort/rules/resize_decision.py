@@ -90,11 +90,11 @@ def message_for(reason: DeferredReason | InfeasibleReason) -> str:
         case NotSupported():
             return _NOT_SUPPORTED[reason]
         case ExceedsNode(name, requested, capacity):
-            figures = f"requested: {_shown(name, requested)}, capacity: {_shown(name, capacity)}"
+            figures = f"requested: {shown_amount(name, requested)}, capacity: {shown_amount(name, capacity)}"
             return f"Node didn't have enough capacity: {name}, {figures}"
         case ResourceShortage(name, requested, used, capacity):
-            figures = f"requested: {_shown(name, requested)}, used: {_shown(name, used)}"
-            return f"Node didn't have enough resource: {name}, {figures}, capacity: {_shown(name, capacity)}"
+            figures = f"requested: {shown_amount(name, requested)}, used: {shown_amount(name, used)}"
+            return f"Node didn't have enough resource: {name}, {figures}, capacity: {shown_amount(name, capacity)}"
         case NodePressure(message) | Injected(message):
             return message
 
@@ -188,9 +188,8 @@ def decide_resize(pod: Pod, allocated: Allocated, others: Iterable[Pod], node: N
     if obstacle is not None:
         return obstacle
     wanted = requests(pod, SPEC)
-    for name in (CPU, MEMORY):
-        if name in wanted and name in node.allocatable and wanted[name] > node.allocatable[name]:
-            return Infeasible(ExceedsNode(name, wanted[name], node.allocatable[name]))
+    if excesses := excesses_over_node(wanted, node.allocatable):
+        return Infeasible(excesses[0])
     if not increases(pod, allocated):
         return Accepted(Allocated.accepting(desired))
     shortage = shortage_for(wanted, others, node.allocatable)
@@ -205,6 +204,16 @@ def increases(pod: Pod, allocated: Allocated) -> bool:
     """Whether the pod as a whole asks for more cpu or memory than it has, its pod-level figures honoured."""
     before, after = requests(allocated.applied_to(pod), SPEC), requests(pod, SPEC)
     return any(after.get(name, ZERO) > before.get(name, ZERO) for name in (CPU, MEMORY))
+
+
+def excesses_over_node(wanted: Mapping[str, Quantity], allocatable: Mapping[str, Quantity]) -> list[ExceedsNode]:
+    """What a pod asks for and its node could not give even if it were empty. A resource that the node does not report
+    is not checked."""
+    return [
+        ExceedsNode(name, wanted[name], allocatable[name])
+        for name in (CPU, MEMORY)
+        if name in wanted and name in allocatable and wanted[name] > allocatable[name]
+    ]
 
 
 def shortage_for(
@@ -267,5 +276,6 @@ def _amounts(block: ResourceRequirements | None, name: str) -> tuple[Quantity | 
     )
 
 
-def _shown(name: str, amount: Quantity) -> int:
+def shown_amount(name: str, amount: Quantity) -> int:
+    """The figure that messages of Kubernetes show."""
     return amount.milli if name == CPU else amount.value

@@ -32,13 +32,12 @@ from kohort.kube import clock, errors
 from kohort.kube.log import Log
 from kohort.kube.manager import Manager
 from kohort.objects.core import Namespace, Node
-from kohort.objects.meta import find_condition
 from kohort.objects.pods import Pod
 from kohort.objects.policy import PodDisruptionBudget
 from kohort.objects.storage import StorageClass
 from kohort.objects.volumes import PersistentVolume, PersistentVolumeClaim
 from kohort.resources import resize_deferred
-from kohort.resources.effective import RESIZE_PENDING
+from kohort.resources.effective import pending_resize
 from kohort.rules.pod_scheduling import UNSCHEDULABLE
 from kohort.rules.scheduling.cluster_state import ClusterState
 from kohort.rules.scheduling.filters.volumes import claims_of
@@ -400,7 +399,7 @@ class Scheduler:
         patience = self.settings.deferred_growth_seconds
         if patience is None or not resize_deferred(pod):
             return True
-        pending = find_condition(pod.status.conditions, RESIZE_PENDING)
+        pending = pending_resize(pod)
         since = None if pending is None else pending.last_transition_time
         return since is None or clock.seconds() - clock.parse_time(since).timestamp() < patience
 

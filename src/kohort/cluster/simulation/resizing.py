@@ -58,7 +58,7 @@ class Resize(msgspec.Struct):
         actual = Allocated(
             {name: _applied(pod, name, spec) for name, spec in desired.containers.items()}, _applied_to_pod(pod)
         )
-        state = ResizeState.recovered(pod)
+        state = ResizeState.reported(pod)
         if state.progress is not None and state.pending is None:
             return Resize(desired, actual, state)
         return Resize(actual, actual, state)

@@ -41,10 +41,9 @@ from kohort.kube.resources import LEADER_WORKER_SETS, PODS, STATEFUL_SETS, Key
 from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import Pod
-from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules import group_labels
 from kohort.rules.group_state import has_revision
-from kohort.rules.resize_conditions import IN_PROGRESS as RESIZE_IN_PROGRESS
+from kohort.rules.resize_conditions import ResizeState
 from kohort.rules.resource_edit import (
     AmountChange,
     InPlaceEdit,
@@ -422,7 +421,6 @@ def resize_changed(old: Pod | None, new: Pod | None) -> bool:
 
 
 def _resize_state(pod: Pod) -> tuple[object, ...]:
-    conditions = [one for one in pod.status.conditions if one.type in (RESIZE_PENDING, RESIZE_IN_PROGRESS)]
     allocated = [one.allocated_resources for one in pod.status.container_statuses]
     record = pod.metadata.annotations.get(group_labels.GROUP_RESIZE)
-    return conditions, allocated, pod.status.allocated_resources, record
+    return ResizeState.reported(pod), allocated, pod.status.allocated_resources, record

@@ -29,11 +29,9 @@ from kohort.groups.restart_counts import expected_restarts
 from kohort.kube.client import Client
 from kohort.kube.errors import NotFound
 from kohort.kube.resources import PODS
-from kohort.objects.meta import condition_is, find_condition
 from kohort.objects.pods import Container, Pod, PodSpec
-from kohort.resources.effective import RESIZE_PENDING
 from kohort.rules import group_labels
-from kohort.rules.resize_conditions import IN_PROGRESS as RESIZE_IN_PROGRESS
+from kohort.rules.resize_conditions import ResizeState
 from kohort.rules.resize_restart import containers_to_restart
 from kohort.rules.resource_edit import StatedAmounts, with_amounts
 
@@ -61,10 +59,10 @@ def _is_still_to_be_carried_out(pod: Pod) -> bool:
     status = pod.status
     if status.observed_generation and status.observed_generation < pod.metadata.generation:
         return True
-    if condition_is(status.conditions, RESIZE_PENDING):
+    reported = ResizeState.reported(pod)
+    if reported.pending is not None:
         return True
-    under_way = condition_is(status.conditions, RESIZE_IN_PROGRESS)
-    return under_way and bool(containers_to_restart(_reported_spec(pod), pod.spec))
+    return reported.progress is not None and bool(containers_to_restart(_reported_spec(pod), pod.spec))
 
 
 def _restart_counts(pod: Pod) -> dict[str, int]:
@@ -74,10 +72,7 @@ def _restart_counts(pod: Pod) -> dict[str, int]:
 
 def _spec_in_effect(pod: Pod) -> PodSpec:
     """The spec with what its containers have. A resize that the node has not accepted has changed nothing for them."""
-    pending = find_condition(pod.status.conditions, RESIZE_PENDING)
-    if pending is None or pending.status != "True":
-        return pod.spec
-    return _reported_spec(pod)
+    return pod.spec if ResizeState.reported(pod).pending is None else _reported_spec(pod)
 
 
 def _reported_spec(pod: Pod) -> PodSpec:

@@ -20,15 +20,13 @@ Every rule is about objects in the API, so that an operator that was restarted s
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
-from kohort.objects.meta import find_condition
 from kohort.objects.pods import ContainerStatus, Pod
 from kohort.objects.quantity import Quantity
-from kohort.resources.effective import INFEASIBLE, RESIZE_PENDING
-from kohort.rules.resize_conditions import ERROR as RESIZE_ERROR
-from kohort.rules.resize_conditions import IN_PROGRESS as RESIZE_IN_PROGRESS
+from kohort.rules.resize_conditions import ReportedStage, ResizeState
 from kohort.rules.resource_edit import POD, RESIZABLE, AmountChange, AmountField, StatedAmounts, desired_amounts
 
 
@@ -48,6 +46,14 @@ class ResizeStage(StrEnum):
     def blocked(self) -> bool:
         """The node does not carry the resize out at the moment, but may later."""
         return self in (ResizeStage.DEFERRED, ResizeStage.FAILING)
+
+
+_BY_CONDITIONS: Final = {
+    ReportedStage.INFEASIBLE: ResizeStage.INFEASIBLE,
+    ReportedStage.DEFERRED: ResizeStage.DEFERRED,
+    ReportedStage.FAILING: ResizeStage.FAILING,
+    ReportedStage.IN_PROGRESS: ResizeStage.ACTUATING,
+}
 
 
 class PodProgress(msgspec.Struct, frozen=True):
@@ -74,15 +80,9 @@ def _on_the_node(pod: Pod, change: AmountChange) -> PodProgress:
     status, generation = pod.status, pod.metadata.generation
     if status.observed_generation and status.observed_generation < generation:
         return PodProgress(ResizeStage.UNOBSERVED)
-    pending = find_condition(status.conditions, RESIZE_PENDING)
-    if pending is not None and pending.status == "True":
-        progress = ResizeStage.INFEASIBLE if pending.reason == INFEASIBLE else ResizeStage.DEFERRED
-        return PodProgress(progress, pending.message)
-    running = find_condition(status.conditions, RESIZE_IN_PROGRESS)
-    if running is not None and running.status == "True":
-        return PodProgress(
-            ResizeStage.FAILING if running.reason == RESIZE_ERROR else ResizeStage.ACTUATING, running.message
-        )
+    reported = ResizeState.reported(pod)
+    if (stage := _BY_CONDITIONS.get(reported.stage)) is not None:
+        return PodProgress(stage, reported.message)
     allocated = _allocated_requests(pod)
     for field, amount in change.after.items():
         if field.side == "requests" and field in allocated and allocated[field] != amount:

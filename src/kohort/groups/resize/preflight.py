@@ -35,6 +35,7 @@ from kohort.objects.pods import Pod
 from kohort.objects.quantity import ZERO, Quantity
 from kohort.resources import amounts_of, limits, requests
 from kohort.rules.api_server_message import RequestRefusal, request_refusal
+from kohort.rules.resize_decision import excesses_over_node
 from kohort.rules.resource_edit import RESIZABLE, AmountField, StatedAmounts, desired_amounts
 from kohort.rules.resource_update_policy import ResourceUpdatePolicy
 
@@ -103,13 +104,9 @@ def _node_failure(pod: PodCheck) -> PreflightFailure | None:
     if system != "linux":
         return PreflightFailure(PreflightRefusal.INFEASIBLE, name, f"node {pod.node.metadata.name} runs {system}")
     allocatable = amounts_of(pod.node.status.allocatable)
-    wanted = requests(pod.after)
-    for resource in RESIZABLE:
-        if resource in allocatable and wanted.get(resource, ZERO) > allocatable[resource]:
-            detail = (
-                f"{wanted[resource]} {resource} requested, node {pod.node.metadata.name} has {allocatable[resource]}"
-            )
-            return PreflightFailure(PreflightRefusal.INFEASIBLE, name, detail)
+    for excess in excesses_over_node(requests(pod.after), allocatable):
+        detail = f"{excess.requested} {excess.resource} requested, node {pod.node.metadata.name} has {excess.capacity}"
+        return PreflightFailure(PreflightRefusal.INFEASIBLE, name, detail)
     return None
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 import msgspec
 
 from kohort import resources
-from kohort.objects.meta import find_condition
 from kohort.objects.pods import Pod, PodSpec
 from kohort.objects.quantity import Quantity
-from kohort.resources.effective import RESIZE_PENDING
+from kohort.resources.effective import pending_resize
 
 Scalars = tuple[tuple[str, int], ...]
 
@@ -83,7 +82,7 @@ def at_rest(pod: Pod) -> bool:
     """Whether allocated and actual resources equal those of the spec, as nearly always: then the pod reserves what it
     requests, and the three need not be added up and compared."""
     status = pod.status
-    if status.init_container_statuses or find_condition(status.conditions, RESIZE_PENDING) is not None:
+    if status.init_container_statuses or pending_resize(pod) is not None:
         return False
     wanted = {container.name: container.resources.requests for container in pod.spec.main_containers}
     if status.resources is not None or status.allocated_resources is not None:

@@ -16,12 +16,16 @@ from kohort.objects import well_known_names
 from kohort.objects.json_types import JsonObject
 from kohort.objects.pods import is_sidecar
 from kohort.objects.quantity import ZERO, Quantity
+from kohort.resources import CPU, MEMORY
 from kohort.resources.amounts import Amounts, amounts_of
 from kohort.resources.effective import requests, view_of
+from kohort.rules.resize_decision import ExceedsNode, excesses_over_node, shown_amount
 
 OS_LABEL: Final = well_known_names.OS
 UNSUPPORTED_PLATFORM: Final = "UnsupportedPlatform"
 NODE_CAPACITY: Final = "NodeCapacity"
+NOT_REPORTED: Final = {CPU: ZERO, MEMORY: ZERO}
+"""The API server takes it that a node has nothing of what it does not report."""
 
 
 def _changes_bound_pod(attributes: Attributes, subresources: tuple[str, ...]) -> bool:
@@ -67,22 +71,19 @@ class PodResizeValidator(AdmissionStep):
             detail = f'pod resize is only supported on linux nodes, node "{name}" is "{system}"'
             raise refusal(attributes, detail, (StatusCause(reason=UNSUPPORTED_PLATFORM),))
         wanted = requests(view_of(written(attributes)))
-        missing = exceeding_resources(wanted, amounts_of((node.get("status") or {}).get("allocatable")))
-        if missing:
-            detail = f"node didn't have enough allocatable resources: {'; '.join(missing)}"
+        if excesses := excesses_over_node(wanted, {**NOT_REPORTED, **_allocatable(node)}):
+            detail = f"node didn't have enough allocatable resources: {'; '.join(map(_in_words, excesses))}"
             raise refusal(attributes, detail, (StatusCause(reason=NODE_CAPACITY),))
 
 
-def exceeding_resources(wanted: Amounts, allocatable: Amounts) -> list[str]:
-    """What a pod asks for and its node could not give even if it were empty."""
-    found: list[str] = []
-    cpu, cpus = wanted.get("cpu", ZERO), allocatable.get("cpu", ZERO)
-    if cpu > cpus:
-        found.append(f"cpu, requested: {cpu.milli}, allocatable: {cpus.milli}")
-    memory, bytes_ = wanted.get("memory", ZERO), allocatable.get("memory", ZERO)
-    if memory > bytes_:
-        found.append(f"memory, requested: {memory.value}, allocatable: {bytes_.value}")
-    return found
+def _allocatable(node: JsonObject) -> Amounts:
+    return amounts_of((node.get("status") or {}).get("allocatable"))
+
+
+def _in_words(excess: ExceedsNode) -> str:
+    name = excess.resource
+    requested, allocatable = shown_amount(name, excess.requested), shown_amount(name, excess.capacity)
+    return f"{name}, requested: {requested}, allocatable: {allocatable}"
 
 
 class NodeDeclaredFeatureValidator(AdmissionStep):
