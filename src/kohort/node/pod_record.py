@@ -1,12 +1,12 @@
 """What the node knows of one pod. The parts that look after a pod share its record; each part writes its own fields.
 
-| fields                                 | written by                        |
-|----------------------------------------|-----------------------------------|
-| `pod`, `admitted`, `rejected`, ...     | `pod_worker.PodWorker`            |
-| `runs`, `launches`, `probes`, `exits`  | `container_starter`, `pod_worker` |
-| `address`, `netns`, `volumes`          | `pod_sandbox.PodSandbox`          |
-| `resize`                               | `resize.queue`, `resize.pod_resize`|
-| `evicted`                              | `eviction.EvictionManager`        |
+| fields                                 | written by                                         |
+|----------------------------------------|----------------------------------------------------|
+| `pod`, `admitted`, `rejected`, ...     | `pod_worker.PodWorker`                             |
+| `runs`, `launches`, `probes`, `exits`  | `container_starter`, `pod_worker`                  |
+| `address`, `netns`, `volumes`          | `pod_sandbox.PodSandbox`                           |
+| `resize`                               | `resize.resize_and_admission`, `resize.pod_resize` |
+| `evicted`                              | `eviction.EvictionManager`                         |
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """How CustomResourceDefinitions themselves are written.
 
-Status is not decided here: `endpoints.definitions` settles the names of a definition when it is stored, serves what it
+Status is not decided here: `endpoints.crd_serving` settles the names of a definition when it is stored, serves what it
 defines, and writes down that it does. Rules are imported when a definition is written: the expression language behind
 them is a tenth of a start, and most starts find all definitions as they should be.
 """
