@@ -1,5 +1,6 @@
 """Blocks of addresses: one node each, and none that the machine uses for something else."""
 
+import fcntl
 import os
 import socket
 from collections.abc import Iterator
@@ -97,6 +98,37 @@ def test_a_node_that_comes_back_has_its_block_again_and_no_other_node_has_it(
     again = reclaim(after.network, tmp_path / "a", locks=locks)
     assert again is not None
     again.release()
+
+
+def test_the_lock_file_of_a_released_block_is_removed(locks: Path, tmp_path: Path, seed: str) -> None:
+    taken = claim(ASSIGNED_POOL, seed, tmp_path / "a", locks=locks)
+    taken.close()
+    assert [path.name for path in locks.iterdir()] == [str(taken.network.network_address)], "its owner may come back"
+    again = reclaim(taken.network, tmp_path / "a", locks=locks)
+    assert again is not None
+    again.release()
+    assert list(locks.iterdir()) == []
+
+
+def test_a_lock_file_that_is_removed_while_another_waits_for_it_gives_nobody_a_block_twice(
+    locks: Path, tmp_path: Path, seed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = claim(ASSIGNED_POOL, seed, tmp_path / "a", locks=locks)
+    lock = fcntl.flock
+
+    def lock_after_release(descriptor: int, operation: int) -> None:
+        """The other one has opened the file, and the first one releases the block now."""
+        before.release()
+        lock(descriptor, operation)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", lock_after_release)
+        second = claim(ASSIGNED_POOL, seed, tmp_path / "b", locks=locks)
+    assert second.network == before.network
+    third = claim(ASSIGNED_POOL, seed, tmp_path / "c", locks=locks)
+    assert third.network != second.network
+    second.release()
+    third.release()
 
 
 def test_locks_are_for_this_user_alone(locks: Path, tmp_path: Path, seed: str) -> None:

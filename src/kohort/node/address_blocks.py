@@ -89,8 +89,10 @@ class NoFreeBlock(OSError):
 class Claim:
     """A block that this process has for itself until `close`."""
 
-    def __init__(self, network: IPv4Network, descriptor: int) -> None:
+    def __init__(self, network: IPv4Network, descriptor: int, path: Path) -> None:
+        """`descriptor` holds the lock of the file at `path`."""
         self.network = network
+        self._path = path
         self._descriptor: int | None = descriptor
 
     def close(self) -> None:
@@ -100,9 +102,12 @@ class Claim:
             self._descriptor = None
 
     def release(self) -> None:
-        """Give the block back for good: nothing of it is left on the machine."""
+        """Give the block back for good: nothing of it is left on the machine. The file goes while it is locked, so it
+        is not that of another claim; who waits for the lock finds that the file is gone (`_locked`)."""
         if self._descriptor is not None:
             os.ftruncate(self._descriptor, 0)
+            with contextlib.suppress(FileNotFoundError):
+                self._path.unlink()
         self.close()
 
 
@@ -142,8 +147,9 @@ def claim(pool: Pool, seed: str, owner: Path, recorded: Collection[int] = (), *,
         ):
             os.ftruncate(found, 0)
             os.pwrite(found, claimant.render().encode(), 0)
-            return Claim(block, found)
-        os.close(found)
+            return Claim(block, found, _lock_file(place, block))
+        refused = Claim(block, found, _lock_file(place, block))
+        refused.close() if named.record else refused.release()
     first, last = IPv4Address(pool.first), IPv4Address(pool.last)
     raise NoFreeBlock(
         f"no free block of addresses in {first} to {last}: each /{pool.prefix} overlaps a route, rule or address of "
@@ -154,13 +160,14 @@ def claim(pool: Pool, seed: str, owner: Path, recorded: Collection[int] = (), *,
 
 def reclaim(block: IPv4Network, owner: Path, *, locks: Path | None = None) -> Claim | None:
     """The block of an agent that has ended, for cleaning up; None if another node has it by now. Raises OSError."""
-    found = _locked(locks or lock_directory(), block)
+    place = locks or lock_directory()
+    found = _locked(place, block)
     if found is None:
         return None
     if _owner(found).record not in ("", str(owner.absolute())):
         os.close(found)
         return None
-    return Claim(block, found)
+    return Claim(block, found, _lock_file(place, block))
 
 
 def in_use() -> InUse:
@@ -190,15 +197,31 @@ def _number(seed: str) -> int:
     return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big")
 
 
+def _lock_file(place: Path, block: IPv4Network) -> Path:
+    return place / str(block.network_address)
+
+
 def _locked(place: Path, block: IPv4Network) -> int | None:
-    """A descriptor that holds the lock of a block, None if another has it."""
-    descriptor = open_private(place / str(block.network_address), os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    """A descriptor that holds the lock of a block, None if another has it. A file that was removed between its opening
+    and its lock is none that others lock: the next one is opened."""
+    path = _lock_file(place, block)
+    while True:
+        descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        if _is_file_at(path, descriptor):
+            return descriptor
         os.close(descriptor)
-        return None
-    return descriptor
+
+
+def _is_file_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
 
 
 def _owner(descriptor: int) -> BlockOwner:
