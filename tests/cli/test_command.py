@@ -1,5 +1,6 @@
 """The command line itself."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,26 @@ def test_a_cluster_of_its_own_needs_no_kubeconfig(tmp_path: Path) -> None:
 def test_down_without_a_cluster(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["down", "--data-dir", str(tmp_path)])
     assert (result.exit_code, result.output) == (0, f"kohort is not running on {tmp_path}\n")
+
+
+def test_down_gives_up_pods_of_a_runtime_that_was_uninstalled_only_when_it_is_told_to(tmp_path: Path) -> None:
+    record, configuration = tmp_path / "node" / "records" / "runtime.json", tmp_path / "cni"
+    record.parent.mkdir(parents=True)
+    runtime = {
+        "socket": str(tmp_path / "gone.sock"),
+        "owner": "node-1",
+        "cni_binaries": str(configuration),
+        "cni_configurations": str(configuration),
+    }
+    record.write_text(json.dumps(runtime))
+    refused = CliRunner().invoke(main, ["down", "--data-dir", str(tmp_path)])
+    assert (refused.exit_code, "kohort down --force" in refused.stderr, record.exists()) == (1, True, True)
+    forced = CliRunner().invoke(main, ["down", "--data-dir", str(tmp_path), "--force"])
+    assert forced.exit_code == 0, forced.output
+    assert forced.output.startswith(f"gave up the pods in the container runtime at {tmp_path}/gone.sock")
+    assert "crictl pods --label node.kohort.dev/node=node-1" in forced.output
+    after = CliRunner().invoke(main, ["down", "--data-dir", str(tmp_path)])
+    assert (after.exit_code, after.output) == (0, f"kohort is not running on {tmp_path}\n")
 
 
 def test_lists_of_pairs() -> None:

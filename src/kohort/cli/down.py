@@ -16,7 +16,10 @@ from kohort.up.startup_errors import CannotStart
     type=option_types.SomePath(),
     help="Data directory of the cluster.  [default: in the XDG data directory]",
 )
-def command(data_dir: Path | None) -> None:
+@click.option(
+    "--force", is_flag=True, help="Give up pods in a container runtime that does not answer, and remove the rest."
+)
+def command(data_dir: Path | None, force: bool) -> None:
     """Stop the cluster of a data directory. Its state stays; `kohort up` continues from it.
 
     Its pods are ended, including those that a killed `kohort up` has left running. A process that does not end within
@@ -25,6 +28,7 @@ def command(data_dir: Path | None) -> None:
     data = DataDirectory(data_dir or default_directory())
     try:
         stopped = data.stop_owner()
+        left = data.give_up_containers() if force else ""
         pods = data.end_leftovers()
     except CannotStart as failure:
         fail(str(failure))
@@ -36,5 +40,7 @@ def command(data_dir: Path | None) -> None:
             )
     if pods:
         click.echo(f"ended {pods} {'pod' if pods == 1 else 'pods'} that a killed kohort had left")
-    if stopped is None and not pods:
+    if left:
+        click.echo(left)
+    if stopped is None and not pods and not left:
         click.echo(f"kohort is not running on {data.path}")

@@ -37,6 +37,23 @@ async def _end_containers(directory: Path) -> set[str]:
     return await end_sandboxes(directory)
 
 
+async def give_up_containers(directory: Path) -> str:
+    """Forget pods in a container runtime that does not answer, so that `end` can remove the rest; says in words what
+    is left, empty if nothing is. Raises OSError."""
+    if not (directory / RUNTIME_RECORD).exists():
+        return ""
+    from kohort.node.runtimes.cri.configuration import NODE_LABEL
+    from kohort.node.runtimes.cri.leftover_sandboxes import give_up_sandboxes
+
+    runtime = await give_up_sandboxes(directory)
+    if runtime is None:
+        return ""
+    return (
+        f"gave up the pods in the container runtime at {runtime.socket}, which does not answer: their containers may "
+        f"still run. If the runtime comes back, list them with: crictl pods --label {NODE_LABEL}={runtime.owner}"
+    )
+
+
 def unmount_volumes(directory: Path) -> None:
     """Unmount the volumes of all pods of a node."""
     for pod in _pods(directory):

@@ -292,6 +292,20 @@ class DataDirectory:
         with self.owned():
             return asyncio.run(self.end_pods())
 
+    def give_up_containers(self) -> str:
+        """Forget pods in a container runtime that does not answer; says in words what is left."""
+        if not self.node.is_dir() or self.owner() is not None:
+            return ""
+        import asyncio
+
+        from kohort.node import stale_state_cleanup
+
+        try:
+            with self.owned():
+                return asyncio.run(stale_state_cleanup.give_up_containers(self.node))
+        except OSError as error:
+            raise CannotStart(f"cannot give up the containers of {self.node}: {error}") from error
+
     async def end_pods(self) -> int:
         """As `end_leftovers`, for a process that holds the directory and runs no pods."""
         from kohort.node import stale_state_cleanup

@@ -10,9 +10,13 @@ from kohort.node.runtimes.cri import messages as cri
 from kohort.node.runtimes.cri.client import CriClient
 from kohort.node.runtimes.cri.cni import CniServer
 from kohort.node.runtimes.cri.configuration import NODE_LABEL, POD_UID
+from kohort.node.runtimes.interface import RUNTIME_RECORD
 
 ATTEMPTS: Final = 5
 PAUSE_SECONDS: Final = 1.0
+AWAY_ADVICE: Final = (
+    "; start the runtime and repeat the command, or if it was uninstalled, give its pods up: kohort down --force"
+)
 
 
 class NoNetworks:
@@ -44,13 +48,33 @@ async def end_sandboxes(directory: Path) -> set[str]:
         await _end(client, before.owner)
         networks.uninstall()
     except RpcError as problem:
-        advice = "; start the runtime and repeat the command" if problem.code == Code.UNAVAILABLE else ""
+        advice = AWAY_ADVICE if problem.code == Code.UNAVAILABLE else ""
         where = f"pods in the container runtime at {before.socket}"
         raise OSError(f"{where} could not be ended: {problem}{advice}") from problem
     finally:
         await networks.close()
         await client.close()
     return {each.labels[POD_UID] for each in found if each.state == cri.PodSandboxState.READY}
+
+
+async def give_up_sandboxes(directory: Path) -> discovery.RuntimeRecord | None:
+    """Forget the container runtime of a node if it does not answer, and remove the CNI plugin if no other agent needs
+    it; returns the runtime. Its containers may run on. None if there is none, or if it answers. Raises OSError."""
+    before = discovery.recorded(directory)
+    if before is None:
+        return None
+    client = CriClient(Path(before.socket))
+    try:
+        await client.call(cri.VERSION, cri.VersionRequest("0.1.0"))
+        return None
+    except RpcError as problem:
+        if problem.code != Code.UNAVAILABLE:
+            return None
+    finally:
+        await client.close()
+    CniServer(before.cni_agent(directory), NoNetworks()).uninstall()
+    (directory / RUNTIME_RECORD).unlink(missing_ok=True)
+    return before
 
 
 async def _end(client: CriClient, owner: str) -> None:
