@@ -193,7 +193,11 @@ class Monitor:
             self._allowed = 0
             return
         replicas = self._stable["spec"].get("replicas", 1)
-        self._allowed = max(self._allowed, *(step_arithmetic.planned(one, replicas) for one in self._wanted()))
+        planned = (
+            step_arithmetic.planned(one, replicas, LEADER_WORKER_SETS.group_kind, rollout_labels.CANARY)
+            for one in self._wanted()
+        )
+        self._allowed = max(self._allowed, *planned)
         for canary in self._canaries:
             if canary["spec"].get("replicas", 1) > self._allowed:
                 name, found = canary["metadata"]["name"], canary["spec"]["replicas"]

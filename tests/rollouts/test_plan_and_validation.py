@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rollouts.releases import V2, group_set, rollout
 
+from kohort.kube.resources import LEADER_WORKER_SETS
 from kohort.objects.json_types import Json, JsonObject
 from kohort.rollouts import step_arithmetic, validation
 from kohort.rollouts.rollout_types import Rollout
@@ -18,6 +19,10 @@ from kohort.rollouts.workloads.update_admission import AdmissionContext, admit_g
 from kohort.rules import rollout_labels
 
 # Group arithmetic, from the table of the specification
+
+
+def planned_groups(wanted: int | str, replicas: int) -> int:
+    return step_arithmetic.planned(wanted, replicas, LEADER_WORKER_SETS.group_kind, rollout_labels.CANARY)
 
 
 @pytest.mark.parametrize(
@@ -32,13 +37,13 @@ from kohort.rules import rollout_labels
 )
 def test_groups_of_a_step(replicas: int, counts: list[int]) -> None:
     wanted: list[int | str] = ["1%", "20%", "50%", "90%", "100%", 5]
-    assert [step_arithmetic.planned(one, replicas) for one in wanted] == counts
+    assert [planned_groups(one, replicas) for one in wanted] == counts
 
 
 @given(st.integers(0, 1000), st.integers(1, 100), st.integers(1, 100))
 def test_a_larger_share_never_means_fewer_groups(replicas: int, one: int, other: int) -> None:
     low, high = sorted((one, other))
-    assert step_arithmetic.planned(f"{low}%", replicas) <= step_arithmetic.planned(f"{high}%", replicas) <= replicas
+    assert planned_groups(f"{low}%", replicas) <= planned_groups(f"{high}%", replicas) <= replicas
 
 
 def test_a_failure_threshold_is_a_share_of_the_updated() -> None:

@@ -4,18 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.rollouts.step_arithmetic import (
-    NO_STEP,
-    allowed_failures,
-    next_index,
-    planned,
-    planned_in_place,
-    same_targets,
-)
+from kohort.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, STATEFUL_SETS
+from kohort.rollouts import step_arithmetic
+from kohort.rollouts.step_arithmetic import NO_STEP, GroupKind, allowed_failures, next_index, same_targets
+from kohort.rules import rollout_labels
 
 replicas_of_sets = st.integers(0, 500)
 percentages = st.integers(0, 100).map(lambda number: f"{number}%")
 wanted_of_steps = st.one_of(st.integers(0, 600), percentages)
+
+
+def planned(wanted: int | str, replicas: int) -> int:
+    return step_arithmetic.planned(wanted, replicas, DEPLOYMENTS.group_kind, rollout_labels.CANARY)
+
+
+def planned_in_place(wanted: int | str, replicas: int) -> int:
+    return step_arithmetic.planned(wanted, replicas, DEPLOYMENTS.group_kind, rollout_labels.PARTITION)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,25 @@ def test_replicas_of_a_step(wanted: int | str, replicas: int, count: int) -> Non
 )
 def test_only_a_literal_hundred_percent_replaces_all_in_place(wanted: int | str, replicas: int, count: int) -> None:
     assert planned_in_place(wanted, replicas) == count
+
+
+@pytest.mark.parametrize(
+    ("workload", "style", "count"),
+    [
+        (DEPLOYMENTS.group_kind, rollout_labels.CANARY, 10),
+        (DEPLOYMENTS.group_kind, rollout_labels.BLUE_GREEN, 9),
+        (DEPLOYMENTS.group_kind, rollout_labels.PARTITION, 9),
+        (STATEFUL_SETS.group_kind, rollout_labels.PARTITION, 10),
+        (LEADER_WORKER_SETS.group_kind, rollout_labels.CANARY, 10),
+        (LEADER_WORKER_SETS.group_kind, rollout_labels.BLUE_GREEN, 10),
+        (LEADER_WORKER_SETS.group_kind, rollout_labels.PARTITION, 10),
+        (("extensions.example", "Deployment"), rollout_labels.PARTITION, 10),
+    ],
+)
+def test_only_where_both_versions_share_a_deployment_an_old_pod_stays(
+    workload: GroupKind, style: str, count: int
+) -> None:
+    assert step_arithmetic.planned("95%", 10, workload, style) == count
 
 
 @given(wanted_of_steps, replicas_of_sets)

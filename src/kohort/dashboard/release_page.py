@@ -17,7 +17,6 @@ from kohort.inspection.workload import PlainWorkload
 from kohort.objects.core import Pod
 from kohort.rollouts.analysis.analysis_types import AnalysisRun
 from kohort.rollouts.rollout_types import Rollout
-from kohort.rollouts.step_arithmetic import planned
 from kohort.rollouts.workloads.deployment_hold import template_content
 
 
@@ -134,7 +133,7 @@ def rail(rollout: Rollout, replicas: int, release: Release | None) -> list[RailS
                 number=number,
                 place=_place(number, current),
                 replicas_asked=str(step.replicas) if step.replicas is not None else "",
-                groups=planned(step.replicas or 0, replicas),
+                groups=rollout.planned(step.replicas or 0, replicas),
                 traffic=step.traffic or "",
                 matches=matches_of(step),
                 pause_seconds=None if skips else step.pause_seconds,

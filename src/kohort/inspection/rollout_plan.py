@@ -9,7 +9,6 @@ from kohort.kube.resources import RELEASE_ANALYSES
 from kohort.rollouts.forecast_types import ReleaseForecast
 from kohort.rollouts.messages import capacity, duration
 from kohort.rollouts.rollout_types import Rollout
-from kohort.rollouts.step_arithmetic import planned
 from kohort.rollouts.validation import warnings
 from kohort.rules.rollout_labels import ANALYSIS_NAME
 
@@ -70,7 +69,7 @@ def _steps(rollout: Rollout, replicas: int | None) -> list[PlannedStep]:
         skips = rollout.skips_pause(number)
         found.append(
             PlannedStep(
-                replicas=planned(step.replicas or 0, replicas) if replicas is not None else None,
+                replicas=rollout.planned(step.replicas or 0, replicas) if replicas is not None else None,
                 replicas_asked=str(step.replicas),
                 traffic=step.traffic or "",
                 matches=matches_of(step),

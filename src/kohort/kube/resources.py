@@ -18,6 +18,10 @@ class Resource(msgspec.Struct, frozen=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def group_kind(self) -> tuple[str, str]:
+        return self.group, self.kind
+
+    @property
     def qualified(self) -> str:
         """`statefulsets.apps`, or `pods` for the core group: how error messages and CRDs name it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural

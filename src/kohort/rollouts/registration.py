@@ -43,7 +43,7 @@ def register(
         manager.clean_up(own.close)
     withdrawal = PodWithdrawal(manager.client, fetch)
     controls: Controls = {
-        (one.resource.group, one.resource.kind): one
+        one.resource.group_kind: one
         for one in (
             GroupControl(manager.client, cache),
             DeploymentControl(manager.client, cache, withdrawal),

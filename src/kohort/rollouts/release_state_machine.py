@@ -347,10 +347,10 @@ def fitting_step(observation: Observation) -> int:
         return 1
     replicas = observation.workload.replicas if observation.workload is not None else 0
     place = min(release.plan.batch_partition, len(release.plan.batches) - 1)
-    reached = step_arithmetic.planned(release.plan.batches[place].canary_replicas, replicas)
+    reached = observation.rollout.planned(release.plan.batches[place].canary_replicas, replicas)
     candidates: list[int] = [min(max(observation.progress.current_step_index, 1), count), *range(1, count + 1)]
     for index in candidates:
-        if step_arithmetic.planned(observation.steps[index - 1].replicas or 0, replicas) >= reached:
+        if observation.planned(observation.steps[index - 1]) >= reached:
             return int(index)
     return count
 

@@ -21,7 +21,7 @@ from kohort.kube.resources import (
 from kohort.objects.apps import Deployment, ReplicaSet, StatefulSet
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import PartialObject
-from kohort.rollouts import messages, rollout_phases, step_arithmetic
+from kohort.rollouts import messages, rollout_phases
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Problem, ProblemReason, Waiting
 from kohort.rollouts.analysis_control.judgements import judgement_of, rollouts_of_analysis, rollouts_of_run
 from kohort.rollouts.analysis_control.notifications import Notifier
@@ -370,11 +370,7 @@ class RolloutController:
                 self.notifier.notify(rollout, event, found.message if found is not None else "")
 
     def _measure(self, observation: Observation, state: State) -> None:
-        desired = 0
-        if observation.workload is not None and state.progress is not None and observation.rollout.steps_known:
-            place = min(max(state.progress.current_step_index, 1), len(observation.steps)) - 1
-            desired = step_arithmetic.planned(observation.steps[place].replicas or 0, observation.workload.replicas)
-        self.metrics.observe(observation.rollout, state, desired, clock.seconds())
+        self.metrics.observe(observation.rollout, state, desired_replicas(observation, state), clock.seconds())
 
     # Which Rollouts an object concerns
 
@@ -519,3 +515,11 @@ def _document(rollout: Rollout) -> JsonObject:
         "currentStepIndex": rollout.status.current_step_index,
         "currentStepState": rollout.status.current_step_state,
     }
+
+
+def desired_replicas(observation: Observation, state: State) -> int:
+    """How many replicas should have the new version, at the step that a release has come to."""
+    if state.progress is None or not observation.rollout.steps_known:
+        return 0
+    place = min(max(state.progress.current_step_index, 1), len(observation.steps)) - 1
+    return observation.planned(observation.steps[place])

@@ -67,7 +67,7 @@ class WorkloadRef(View, frozen=True):
         return self.group, self.kind, self.name
 
 
-_RESOURCES: Final = {(one.group, one.kind): one for one in (LEADER_WORKER_SETS, DEPLOYMENTS, STATEFUL_SETS)}
+_RESOURCES: Final = {one.group_kind: one for one in (LEADER_WORKER_SETS, DEPLOYMENTS, STATEFUL_SETS)}
 RELEASED_KINDS: Final = frozenset(_RESOURCES)
 """Group and kind of the workloads that Rollouts release here."""
 
@@ -281,13 +281,13 @@ class Rollout(View, frozen=True):
 
     @property
     def shares_deployment(self) -> bool:
-        """Both versions live in one Deployment, whose steps of less than 100 % leave one old pod."""
-        return self.spec.workload_ref.is_deployment and (self.blue_green or self.partitioned)
+        """Both versions live in one Deployment."""
+        chosen = self.blue_green or self.partitioned
+        return chosen and step_arithmetic.share_deployment(self.spec.workload_ref.group_kind, self.style)
 
     def planned(self, wanted: int | str, replicas: int) -> int:
         """How many of the replicas have the new version at a step that wants so many."""
-        count = step_arithmetic.planned_in_place if self.shares_deployment else step_arithmetic.planned
-        return count(wanted, replicas)
+        return step_arithmetic.planned(wanted, replicas, self.spec.workload_ref.group_kind, self.style)
 
     def skips_pause(self, index: int) -> bool:
         """Whether a step, counted from 1, does not wait: a canary that has come to exactly "100%" at its last step is

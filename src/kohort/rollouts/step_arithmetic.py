@@ -4,30 +4,41 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
+from kohort.kube.resources import DEPLOYMENTS
 from kohort.objects import int_or_string
+from kohort.rules import rollout_labels
 
 NO_STEP: Final = -1
+GroupKind = tuple[str, str]
+"""API group and kind of a workload."""
 
 
-def planned(wanted: int | str, replicas: int) -> int:
-    """How many of `replicas` are of the new version at a step: percentages round up, nothing exceeds the whole.
+def planned(wanted: int | str, replicas: int, workload: GroupKind, style: str) -> int:
+    """How many of `replicas` (pods, or groups of a LeaderWorkerSet) have the new version at a step that wants so many.
+    Percentages round up, and nothing exceeds the whole.
 
-    >>> [planned("20%", total) for total in (1, 2, 3, 4, 8)]
+    | both versions live in | "95%" of 10 | "100%" of 10 | 10 of 10 |
+    |-----------------------|------------:|-------------:|---------:|
+    | one Deployment        |           9 |           10 |       10 |
+    | one StatefulSet       |          10 |           10 |       10 |
+    | two workloads         |          10 |           10 |       10 |
+
+    In one Deployment only a literal "100%" may ask for all, since a surge of a hundred percent would otherwise begin to
+    replace old pods.
+
+    >>> [planned("20%", total, ("apps", "Deployment"), "Canary") for total in (1, 2, 3, 4, 8)]
     [1, 1, 1, 1, 2]
+    >>> [planned(wanted, 2, ("apps", "Deployment"), "BlueGreen") for wanted in ("90%", "100%", 2)]
+    [1, 2, 2]
     """
-    return max(0, min(int_or_string.resolve(wanted, replicas, round_up=True), replicas))
+    count = max(0, min(int_or_string.resolve(wanted, replicas, round_up=True), replicas))
+    leaves_one = isinstance(wanted, str) and wanted != "100%" and replicas > 1
+    return min(count, replicas - 1) if leaves_one and share_deployment(workload, style) else count
 
 
-def planned_in_place(wanted: int | str, replicas: int) -> int:
-    """The same where both versions live in one Deployment: only a literal "100%" may ask for all, since a surge of a
-    hundred percent would otherwise begin to replace old pods.
-
-    >>> planned_in_place("90%", 2), planned_in_place("100%", 2), planned_in_place(2, 2), planned_in_place("50%", 1)
-    (1, 2, 2, 1)
-    """
-    count = planned(wanted, replicas)
-    capped = replicas > 1 and isinstance(wanted, str) and wanted != "100%"
-    return min(count, replicas - 1) if capped else count
+def share_deployment(workload: GroupKind, style: str) -> bool:
+    """Whether pods of both versions live in one Deployment."""
+    return workload == DEPLOYMENTS.group_kind and style in (rollout_labels.BLUE_GREEN, rollout_labels.PARTITION)
 
 
 def partition_for(planned: int, replicas: int, held: int) -> int:

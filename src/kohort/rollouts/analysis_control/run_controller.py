@@ -16,7 +16,6 @@ from kohort.kube.errors import AlreadyExists, Conflict, NotFound
 from kohort.kube.manager import Manager
 from kohort.kube.resources import ANALYSIS_RUNS, Key
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts import step_arithmetic
 from kohort.rollouts.analysis.analysis_rules import AnalysisPlan
 from kohort.rollouts.analysis.analysis_state import Reading, StepFacts, advance
 from kohort.rollouts.analysis.analysis_types import AnalysisRun, ReleaseAnalysis
@@ -258,7 +257,7 @@ def step_facts(rollout: Rollout, replicas: int) -> StepFacts:
     if step is None:
         return StepFacts(len(steps))
     if progress is not None and not progress.canary_name and rollout.spec.workload_ref.is_group_set:
-        compares = step_arithmetic.planned(step.replicas or 0, replicas) < replicas
+        compares = rollout.planned(step.replicas or 0, replicas) < replicas
     elif rollout.partitioned and _replaces_all(rollout, step, replicas):
         compares = False
     else:

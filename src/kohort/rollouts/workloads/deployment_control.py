@@ -91,14 +91,14 @@ class DeploymentControl(WorkloadControl[Deployment]):
             released=self.released(release) if release is not None else "",
             rollout_id=release_id(stable),
             canary_name=canary_name,
-            extra_workload=not _in_one(rollout),
+            extra_workload=not rollout.shares_deployment,
             canary_lost=lost,
             serving=serving_pods.of_deployment(stable),
         )
 
     def _new_version(self, stable: Deployment, rollout: Rollout, release: BatchRelease | None) -> tuple[str, str, bool]:
         """The hash of its pods, the Deployment that was made for them, and whether a user has deleted that."""
-        if _in_one(rollout):
+        if rollout.shares_deployment:
             new = self._set_of(stable)
             return (_hash(new) if new is not None else ""), "", False
         key = Key(stable.metadata.namespace, stable.metadata.name)
@@ -117,25 +117,18 @@ class DeploymentControl(WorkloadControl[Deployment]):
     def released(self, release: BatchRelease) -> str:
         """Inside one Deployment: what runs besides the stable version."""
         stable = self.stable(release)
-        if stable is None or not _shares_deployment(release):
+        if stable is None or self.has_copy(release):
             return super().released(release)
         held = stable.metadata.labels.get(rollout_labels.STABLE_REVISION, "")
         live = deployment_hold.active(self.cache.replica_sets_of(stable.metadata.uid))
         new = [one for one in live if _hash(one) != held]
         return deployment_hold.revision_of(new[-1].spec.template) if new else ""
 
-    def planned(self, release: BatchRelease, batch: int, replicas: int) -> int:
-        batches = release.plan.batches
-        annotations = release.metadata.annotations
-        if batch >= len(batches) or rollout_labels.WITHDRAWN in annotations:
-            return 0
-        if rollout_labels.FULL_CAPACITY in annotations and not _shares_deployment(release):
-            return replicas
-        count = step_arithmetic.planned_in_place if _shares_deployment(release) else step_arithmetic.planned
-        return count(batches[batch].canary_replicas, replicas)
+    def has_copy(self, release: BatchRelease) -> bool:
+        return not step_arithmetic.share_deployment(self.resource.group_kind, release.plan.rolling_style)
 
     def counts(self, release: BatchRelease, desired: int) -> ReplicaCounts:
-        if _shares_deployment(release):
+        if not self.has_copy(release):
             new = self._new_set(release)
             updated, ready = (new.status.replicas, new.status.ready_replicas) if new is not None else (0, 0)
             observed = new is not None and self.is_observed(release)
@@ -155,7 +148,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
 
     def canary_gone(self, rollout: Rollout) -> bool:
         key = Key(rollout.metadata.namespace, rollout.spec.workload_ref.name)
-        if _in_one(rollout):
+        if rollout.shares_deployment:
             return True
         progress = rollout.status.progress
         name = progress.canary_name if progress is not None else ""
@@ -305,7 +298,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
         await self.label_pods_of_batches(release, pods, batch)
 
     def _new_hash(self, release: BatchRelease) -> str:
-        if _shares_deployment(release):
+        if not self.has_copy(release):
             new = self._new_set(release)
             return _hash(new) if new is not None else ""
         canary = self.canary(release)
@@ -372,15 +365,6 @@ class DeploymentControl(WorkloadControl[Deployment]):
         if status.available_replicas + deployment_hold.unavailable(stable) < replicas:
             return f"{name}: {status.available_replicas}/{replicas} pods available at the new version"
         return ""
-
-
-def _in_one(rollout: Rollout) -> bool:
-    """Both versions live in one Deployment."""
-    return rollout.blue_green or rollout.partitioned
-
-
-def _shares_deployment(release: BatchRelease) -> bool:
-    return is_blue_green(release) or is_partition(release)
 
 
 def _failure(subject: Deployment | ReplicaSet | None) -> str:

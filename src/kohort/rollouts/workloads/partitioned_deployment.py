@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.kube.resources import DEPLOYMENTS
 from kohort.objects import well_known_names
 from kohort.objects.apps import Deployment, ReplicaSet
 from kohort.objects.json_types import Json, JsonObject
@@ -69,7 +70,7 @@ def read_strategy(deployment: Deployment) -> PartitionStrategy | None:
 
 def expected_new(strategy: PartitionStrategy, replicas: int) -> int:
     """How many pods should have the new version."""
-    return step_arithmetic.planned_in_place(strategy.partition, replicas)
+    return step_arithmetic.planned(strategy.partition, replicas, DEPLOYMENTS.group_kind, rollout_labels.PARTITION)
 
 
 def limits(strategy: PartitionStrategy, replicas: int) -> RollLimits:

@@ -11,7 +11,6 @@ from kohort.objects.apps import StatefulSet
 from kohort.objects.core import Pod
 from kohort.objects.counted_nouns import counted, counted_of
 from kohort.objects.json_types import JsonObject
-from kohort.rollouts import step_arithmetic
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Waiting
 from kohort.rollouts.rollout_types import BatchRelease, Rollout
 from kohort.rollouts.traffic.model import RouteRef
@@ -109,11 +108,9 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
             return ""
         return stable.status.update_revision if self._updated_pods(stable) else ""
 
-    def planned(self, release: BatchRelease, batch: int, replicas: int) -> int:
-        batches = release.plan.batches
-        if batch >= len(batches) or rollout_labels.WITHDRAWN in release.metadata.annotations:
-            return 0
-        return step_arithmetic.planned(batches[batch].canary_replicas, replicas)
+    def has_copy(self, release: BatchRelease) -> bool:
+        del release
+        return False
 
     def counts(self, release: BatchRelease, desired: int) -> ReplicaCounts:
         """Its status does not say how many pods of the new version are ready."""
@@ -159,7 +156,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
         if stable.status.update_revision == _stable_revision(stable):
             return Waiting(f"{stable.metadata.name} has its old template again")
         wanted = self._granted(stable, release, desired)
-        planned = step_arithmetic.planned(wanted, stable.replicas)
+        planned = stateful_set_hold.planned(wanted, stable.replicas)
         partition = stateful_set_hold.partition_for(planned, stable.replicas)
         annotations = stable.metadata.annotations
         if stable.partition != partition or annotations.get(rollout_labels.STEP_REPLICAS) != str(wanted):
@@ -234,7 +231,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
         if rollout_labels.WITHDRAWN in release.metadata.annotations:
             return 0
         known = stateful_set_hold.replicas_of_step(stable)
-        if step_arithmetic.planned(known, stable.replicas) >= desired and not may_shrink(release):
+        if stateful_set_hold.planned(known, stable.replicas) >= desired and not may_shrink(release):
             return known
         return release.plan.batches[release.status.canary_status.current_batch].canary_replicas
 

@@ -22,6 +22,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.kube.resources import STATEFUL_SETS
 from kohort.objects.apps import StatefulSet
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
@@ -69,6 +70,11 @@ def replicas_of_step(stateful_set: StatefulSet) -> int | str:
         count = parse_index(text)
         return text if count is None else count
     return max(0, stateful_set.replicas - stateful_set.partition)
+
+
+def planned(wanted: int | str, replicas: int) -> int:
+    """How many pods have the new version at a step that wants so many."""
+    return step_arithmetic.planned(wanted, replicas, STATEFUL_SETS.group_kind, rollout_labels.PARTITION)
 
 
 def partition_for(planned: int, replicas: int) -> int:
@@ -137,7 +143,7 @@ def keep_held(new: JsonObject, old: JsonObject) -> JsonObject:
         return result
     if (new["spec"].get("replicas") or 0) != stored.replicas and rollout_labels.STEP_REPLICAS in annotations:
         replicas = new["spec"].get("replicas") or 0
-        share = partition_for(step_arithmetic.planned(replicas_of_step(stored), replicas), replicas)
+        share = partition_for(planned(replicas_of_step(stored), replicas), replicas)
         partition = max(share, partition)
         annotations[rollout_labels.STEP_PARTITION] = str(partition)
     _set_partition(result, partition)

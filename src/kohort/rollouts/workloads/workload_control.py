@@ -19,7 +19,7 @@ from kohort.objects.core import Pod
 from kohort.objects.counted_nouns import counted
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
-from kohort.rollouts import messages
+from kohort.rollouts import messages, step_arithmetic
 from kohort.rollouts.action_result import DONE, ActionResult, Done, Waiting
 from kohort.rollouts.caches import RolloutCache
 from kohort.rollouts.messages import ReleaseEvent
@@ -81,8 +81,8 @@ class WorkloadControl(ABC, Generic[T]):
         """Of its template."""
 
     @abstractmethod
-    def planned(self, release: BatchRelease, batch: int, replicas: int) -> int:
-        """How many replicas of the new version a batch wants."""
+    def has_copy(self, release: BatchRelease) -> bool:
+        """The new version gets a workload of its own, unless the groups of a LeaderWorkerSet are resized in place."""
 
     @abstractmethod
     def canary(self, release: BatchRelease) -> T | None:
@@ -126,6 +126,18 @@ class WorkloadControl(ABC, Generic[T]):
     def owned_copies(self, release: BatchRelease) -> list[T]:
         key = Key(release.metadata.namespace, release.spec.workload_ref.name)
         return [one for one in self.copies(key) if is_owned_by(one, release)]
+
+    def planned(self, release: BatchRelease, batch: int, replicas: int) -> int:
+        """How many replicas of the new version a batch wants."""
+        annotations, batches = release.metadata.annotations, release.plan.batches
+        if rollout_labels.WITHDRAWN in annotations:
+            return 0
+        if rollout_labels.FULL_CAPACITY in annotations and self.has_copy(release):
+            return replicas
+        if batch >= len(batches):
+            return 0
+        wanted, style = batches[batch].canary_replicas, release.plan.rolling_style
+        return step_arithmetic.planned(wanted, replicas, self.resource.group_kind, style)
 
     def replicas(self, release: BatchRelease) -> int | None:
         stable = self.stable(release)
