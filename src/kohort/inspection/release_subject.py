@@ -8,7 +8,8 @@ from kohort.inspection.served_revisions import Version
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta
 from kohort.rollouts.rollout_types import Rollout
-from kohort.rules.rollout_labels import DISABLING, IN_PROGRESSING, PROGRESSING, TERMINATING
+from kohort.rules.release_hold import is_held_by_release
+from kohort.rules.rollout_labels import DISABLING, PROGRESSING, TERMINATING
 
 
 class Subject(Protocol):
@@ -82,4 +83,4 @@ def is_releasing(metadata: ObjectMeta, rollout: Rollout | None) -> bool:
     which its template changes, before the Rollout itself shows anything."""
     if rollout is None:
         return False
-    return IN_PROGRESSING in metadata.annotations or rollout.status.phase in (PROGRESSING, DISABLING, TERMINATING)
+    return is_held_by_release(metadata.annotations) or rollout.status.phase in (PROGRESSING, DISABLING, TERMINATING)

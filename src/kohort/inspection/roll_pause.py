@@ -21,7 +21,8 @@ from kohort.inspection.workload import DEPLOYMENT, STATEFUL_SET, PlainWorkload
 from kohort.objects.json_types import JsonObject
 from kohort.rollouts.group_set import HELD_GROUPS_PARTITION
 from kohort.rules.group_identity import parse_index
-from kohort.rules.rollout_labels import IN_PROGRESSING, ORIGINAL_LWS_STRATEGY
+from kohort.rules.release_hold import is_held_by_release
+from kohort.rules.rollout_labels import ORIGINAL_LWS_STRATEGY
 
 NOTE: Final = PAUSE_NOTE
 
@@ -96,15 +97,15 @@ def resume(snapshot: Snapshot) -> PauseDecision:
     """
     group_set, name = snapshot.group_set, snapshot.name
     annotations = group_set.metadata.annotations
-    noted = annotations.get(NOTE)
+    noted, held = annotations.get(NOTE), is_held_by_release(annotations)
     if noted is None and group_set.partition == 0:
         return PauseDecision(None, f"{name} is not paused")
     partition, now = parse_index(noted) or 0, group_set.partition
     if partition >= HELD_GROUPS_PARTITION:
-        if IN_PROGRESSING in annotations or now < HELD_GROUPS_PARTITION:
+        if held or now < HELD_GROUPS_PARTITION:
             return PauseDecision({"metadata": {"annotations": {NOTE: None}}}, f"{name} is not paused any more")
         partition = 0
-    if ORIGINAL_LWS_STRATEGY in annotations and IN_PROGRESSING not in annotations and now < HELD_GROUPS_PARTITION:
+    if ORIGINAL_LWS_STRATEGY in annotations and not held and now < HELD_GROUPS_PARTITION:
         again = command(snapshot, Verb.RESUME).text
         return PauseDecision(None, f"{name} rolls to the version that was released; lift its pause after that: {again}")
     limit = f" down to partition {partition}" if partition else ""

@@ -17,6 +17,7 @@ from kohort.rules.group_template import (
     revision_fingerprint,
     with_default_template,
 )
+from kohort.rules.release_hold import is_held_by_release
 from kohort.rules.resource_outline import changes_only_resources
 from kohort.rules.resource_update_policy import resource_update_policy
 
@@ -63,7 +64,7 @@ class GroupSet(View, frozen=True):
 
     @property
     def in_progress(self) -> bool:
-        return rollout_labels.IN_PROGRESSING in self.metadata.annotations
+        return is_held_by_release(self.metadata.annotations)
 
     @property
     def promoting(self) -> bool:

@@ -41,6 +41,12 @@ def test_a_new_template_is_held_and_the_partition_of_the_user_is_kept() -> None:
     assert kept == '{"partition":2}'
 
 
+def test_a_set_whose_mark_was_emptied_is_held_as_before() -> None:
+    old = held()
+    old["metadata"]["annotations"][rollout_labels.IN_PROGRESSING] = ""
+    assert partition(admit_stateful_set(document("a:2"), old, CONTEXT).document) == HELD_PODS_PARTITION
+
+
 @pytest.mark.parametrize(
     ("new", "reason"),
     [

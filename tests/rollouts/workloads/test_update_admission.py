@@ -234,6 +234,14 @@ def test_a_held_deployment_cannot_be_resumed_by_hand() -> None:
     assert decision.document["spec"]["paused"] is True
 
 
+def test_a_deployment_whose_mark_was_emptied_is_held_as_before() -> None:
+    old = deployment_hold.hold(deployment(V2), "web", "rev-1")
+    old["metadata"]["annotations"][rollout_labels.IN_PROGRESSING] = ""
+    decision = admit_deployment(deployment(V2, paused=False), old, FREE)
+    assert decision.document["spec"]["paused"] is True
+    assert decision.document["metadata"]["labels"][rollout_labels.STABLE_REVISION] == "rev-1"
+
+
 @pytest.mark.parametrize(
     ("new", "context", "reason"),
     [

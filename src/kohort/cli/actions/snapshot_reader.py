@@ -47,11 +47,11 @@ from kohort.objects.core import ConfigMap, Event, Node, PersistentVolumeClaim, P
 from kohort.objects.json_types import JsonObject
 from kohort.objects.meta import ObjectMeta, PartialObject, Selector
 from kohort.objects.policy import PodDisruptionBudget
-from kohort.objects.recorded_json import read_recorded
 from kohort.objects.selectors import LabelSelector
 from kohort.rollouts.rollout_types import Rollout
 from kohort.rules import group_labels
-from kohort.rules.rollout_labels import CANARY_DEPLOYMENT, CANARY_SET, IN_PROGRESSING
+from kohort.rules.release_hold import holding_rollout, is_held_by_release
+from kohort.rules.rollout_labels import CANARY_DEPLOYMENT, CANARY_SET
 
 
 class PlainWorkloadKind(NamedTuple):
@@ -335,12 +335,13 @@ async def _rollouts(client: Client, title: str, metadata: ObjectMeta, needed: bo
     except NotFound:
         return []
     except Forbidden as problem:
-        mark = metadata.annotations.get(IN_PROGRESSING)
-        if mark is None and not needed:
+        held = is_held_by_release(metadata.annotations)
+        if not held and not needed:
             return None
-        name = (read_recorded(mark or "", dict[str, str]) or {}).get("rolloutName", "")
-        held = f"; {title} is held by a release of Rollout {name}" if mark is not None else ""
-        raise UnreadableRollouts(f"{unlisted_rollouts(metadata.namespace)}{held}") from problem
+        name = holding_rollout(metadata.annotations)
+        of_rollout = f" of Rollout {name}" if name else ""
+        text = f"; {title} is held by a release{of_rollout}" if held else ""
+        raise UnreadableRollouts(f"{unlisted_rollouts(metadata.namespace)}{text}") from problem
 
 
 def unlisted_rollouts(namespace: str) -> str:

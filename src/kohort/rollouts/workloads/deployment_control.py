@@ -25,6 +25,7 @@ from kohort.rollouts.workloads.workload_control import (
 )
 from kohort.rules import rollout_labels
 from kohort.rules.pod_template import same_pod_template
+from kohort.rules.release_hold import is_held_by_release
 
 
 class DeploymentControl(WorkloadControl[Deployment]):
@@ -65,7 +66,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
             return None
         metadata = stable.metadata
         live = deployment_hold.active(self.cache.replica_sets_of(metadata.uid))
-        in_progress = rollout_labels.IN_PROGRESSING in metadata.annotations
+        in_progress = is_held_by_release(metadata.annotations)
         noted = metadata.labels.get(rollout_labels.STABLE_REVISION, "") if in_progress else ""
         stable_hash = noted or (_hash(live[0]) if live else "")
         if rollout.partitioned and noted and noted not in map(_hash, live) and not self._is_back(stable, noted):
@@ -183,7 +184,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
 
     async def initialize(self, release: BatchRelease) -> ActionResult:
         stable = self.stable(release)
-        if stable is None or rollout_labels.IN_PROGRESSING not in stable.metadata.annotations:
+        if stable is None or not is_held_by_release(stable.metadata.annotations):
             return Waiting(f"Deployment {release.spec.workload_ref.name} is not held: nothing is released")
         info = control_info(release)
         if is_blue_green(release):

@@ -24,6 +24,7 @@ from kohort.rollouts.workloads.release_marks import keep_marks
 from kohort.rules import rollout_labels
 from kohort.rules.canonical_form import without_nulls
 from kohort.rules.pod_template import pod_template_content, same_pod_template
+from kohort.rules.release_hold import hold_mark
 from kohort.rules.rolling_limits import DEFAULT_LIMIT_OF_DEPLOYMENTS, deployment_limits
 from kohort.rules.safe_text import safe_text
 
@@ -94,8 +95,7 @@ def hold(new: JsonObject, rollout: str, stable_revision: str) -> JsonObject:
     result = copy.deepcopy(new)
     metadata = result["metadata"]
     metadata.setdefault("labels", {})[rollout_labels.STABLE_REVISION] = stable_revision
-    note = msgspec.json.encode({"rolloutName": rollout}).decode()
-    metadata.setdefault("annotations", {})[rollout_labels.IN_PROGRESSING] = note
+    metadata.setdefault("annotations", {})[rollout_labels.IN_PROGRESSING] = hold_mark(rollout)
     result["spec"]["paused"] = True
     return result
 

@@ -31,6 +31,7 @@ from kohort.rollouts.group_set import (
 from kohort.rollouts.workloads.release_marks import keep_marks
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_template import revision_fingerprint, same_revision, with_default_template
+from kohort.rules.release_hold import hold_mark
 from kohort.rules.resource_outline import resource_outline
 from kohort.rules.resource_update_policy import resource_update_policy
 from kohort.rules.rolling_limits import comes_to_nothing, group_limits
@@ -118,7 +119,7 @@ def hold(new: JsonObject, old: JsonObject, rollout: str, stable_revision: str) -
     metadata.setdefault("labels", {})[rollout_labels.STABLE_REVISION] = stable_revision
     metadata.setdefault("annotations", {}).update(
         {
-            rollout_labels.IN_PROGRESSING: _encode({"rolloutName": rollout}),
+            rollout_labels.IN_PROGRESSING: hold_mark(rollout),
             rollout_labels.STABLE_FINGERPRINT: revision_fingerprint(old["spec"]),
             rollout_labels.ORIGINAL_LWS_STRATEGY: _encode(original),
         }
@@ -333,7 +334,7 @@ def adopt_held_patch(rollout: str, stable_revision: str) -> JsonObject:
     return {
         "metadata": {
             "labels": labels,
-            "annotations": {rollout_labels.IN_PROGRESSING: _encode({"rolloutName": rollout})},
+            "annotations": {rollout_labels.IN_PROGRESSING: hold_mark(rollout)},
         },
     }
 

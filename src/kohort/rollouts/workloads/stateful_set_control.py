@@ -22,6 +22,7 @@ from kohort.rollouts.workloads.workload_control import WorkloadControl, may_shri
 from kohort.rules import rollout_labels
 from kohort.rules.group_identity import parse_pod_name
 from kohort.rules.group_state import pod_is_ready
+from kohort.rules.release_hold import is_held_by_release
 from kohort.rules.rolling_limits import stateful_set_limit
 
 _NO_ORDINAL: Final = -1
@@ -79,7 +80,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
         if stable is None:
             return None
         metadata, status = stable.metadata, stable.status
-        in_progress = rollout_labels.IN_PROGRESSING in metadata.annotations
+        in_progress = is_held_by_release(metadata.annotations)
         stable_revision = _stable_revision(stable)
         release = self.cache.releases.get(Key(metadata.namespace, rollout.metadata.name))
         return ReleasedWorkload(
@@ -143,7 +144,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
 
     async def initialize(self, release: BatchRelease) -> ActionResult:
         stable = self.stable(release)
-        if stable is None or rollout_labels.IN_PROGRESSING not in stable.metadata.annotations:
+        if stable is None or not is_held_by_release(stable.metadata.annotations):
             return Waiting(f"StatefulSet {release.spec.workload_ref.name} is not held: nothing is released")
         return Done(events=await self.ensure_hold(stable, release))
 
@@ -291,7 +292,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
         if release.plan.batch_partition is not None:
             return await self.detach_release(stable)
         name, token = stable.metadata.name, release.metadata.uid
-        if rollout_labels.IN_PROGRESSING in stable.metadata.annotations:
+        if is_held_by_release(stable.metadata.annotations):
             back = stable.observed and stable.status.update_revision == _stable_revision(stable)
             if back:
                 await self._delete_broken(stable)
@@ -310,7 +311,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
     async def _drained_rest(self, stable: StatefulSet, release: BatchRelease) -> ActionResult | None:
         """The pods that the last step left are replaced as those before them, while they can still be drained."""
         refs, total = self.draining_routes(release), stable.replicas
-        held = rollout_labels.IN_PROGRESSING in stable.metadata.annotations
+        held = is_held_by_release(stable.metadata.annotations)
         if not refs or not held or stable.status.update_revision == _stable_revision(stable):
             return None
         if not total or not stable.partition:
@@ -320,7 +321,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
     async def _drained_return(self, stable: StatefulSet, release: BatchRelease) -> ActionResult | None:
         """A rollback. Pods of the version that is given up are replaced while they can still be drained."""
         refs, status = self.draining_routes(release), stable.status
-        held = rollout_labels.IN_PROGRESSING in stable.metadata.annotations
+        held = is_held_by_release(stable.metadata.annotations)
         if not refs or not held or release.plan.batch_partition is not None or self.goes_on_at_once(release):
             return None
         if not stable.observed:
@@ -346,7 +347,7 @@ class StatefulSetControl(WorkloadControl[StatefulSet]):
 
 def _stable_revision(stable: StatefulSet) -> str:
     """As it was noted when the set was held; otherwise that of its status."""
-    if rollout_labels.IN_PROGRESSING not in stable.metadata.annotations:
+    if not is_held_by_release(stable.metadata.annotations):
         return stable.status.current_revision
     return stable.metadata.labels.get(rollout_labels.STABLE_REVISION) or stable.status.current_revision
 

@@ -33,6 +33,7 @@ from kohort.rollouts.workloads.release_marks import keep_marks
 from kohort.rules import rollout_labels
 from kohort.rules.group_identity import parse_index
 from kohort.rules.pod_template import same_pod_template
+from kohort.rules.release_hold import hold_mark, is_held_by_release
 
 HELD_PODS_PARTITION: Final = 32767
 """Above every ordinal that can exist, as Kruise Rollouts writes it."""
@@ -57,7 +58,7 @@ def is_promoting(stateful_set: StatefulSet) -> bool:
     annotations = stateful_set.metadata.annotations
     return (
         rollout_labels.ORIGINAL_STATEFUL_SET_STRATEGY in annotations
-        and rollout_labels.IN_PROGRESSING not in annotations
+        and not is_held_by_release(annotations)
         and stateful_set.partition != HELD_PODS_PARTITION
     )
 
@@ -112,7 +113,7 @@ def hold(new: JsonObject, old: JsonObject, rollout: str, stable_revision: str) -
     metadata = result["metadata"]
     metadata.setdefault("labels", {})[rollout_labels.STABLE_REVISION] = stable_revision
     annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name not in _OF_STEPS}
-    annotations[rollout_labels.IN_PROGRESSING] = _encode({"rolloutName": rollout})
+    annotations[rollout_labels.IN_PROGRESSING] = hold_mark(rollout)
     annotations[rollout_labels.STABLE_FINGERPRINT] = template_hash(old["spec"]["template"])
     if rollout_labels.ORIGINAL_STATEFUL_SET_STRATEGY not in annotations:
         annotations[rollout_labels.ORIGINAL_STATEFUL_SET_STRATEGY] = _encode({"partition": _partition(new)})

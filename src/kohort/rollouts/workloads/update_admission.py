@@ -25,6 +25,7 @@ from kohort.rollouts.workloads import deployment_hold, group_hold, stateful_set_
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.group_template import same_revision, with_default_template
 from kohort.rules.pod_template import same_pod_template
+from kohort.rules.release_hold import is_held_by_release
 
 
 class AdmissionDecision(msgspec.Struct, frozen=True):
@@ -168,7 +169,7 @@ def admit_deployment(new: JsonObject, old: JsonObject, context: AdmissionContext
     ours = without_token(new, context.tokens)
     if ours is not None:
         return AdmissionDecision(ours)
-    if _annotation(old, rollout_labels.IN_PROGRESSING):
+    if is_held_by_release(old["metadata"].get("annotations") or {}):
         return AdmissionDecision(deployment_hold.keep_held(new, old))
     before, after = (deployment_hold.revision_of(one["spec"]["template"]) for one in (old, new))
     if context.promoting and len(context.active) > 1 and before != after:
@@ -198,7 +199,7 @@ def admit_stateful_set(new: JsonObject, old: JsonObject, context: AdmissionConte
         return AdmissionDecision(ours)
     if group_labels.NAME in (old["metadata"].get("labels") or {}):
         return AdmissionDecision(new)
-    if _annotation(old, rollout_labels.IN_PROGRESSING):
+    if is_held_by_release(old["metadata"].get("annotations") or {}):
         return AdmissionDecision(stateful_set_hold.keep_held(new, old))
     changed = not same_pod_template(old["spec"]["template"], new["spec"]["template"])
     if stateful_set_hold.is_promoting(msgspec.convert(old, StatefulSet)) and context.tokens:

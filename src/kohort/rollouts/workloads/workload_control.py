@@ -30,6 +30,7 @@ from kohort.rollouts.traffic.withdrawal import PodWithdrawal, workload_name
 from kohort.rollouts.workloads import autoscaler_pause
 from kohort.rollouts.workloads.batch_labels import assign
 from kohort.rules import rollout_labels
+from kohort.rules.release_hold import is_held_by_release
 
 
 class Subject(Protocol):
@@ -165,7 +166,7 @@ class WorkloadControl(ABC, Generic[T]):
     async def restore_lost_hold(self, release: BatchRelease) -> tuple[ReleaseEvent, ...]:
         """Only during a release. The stable version must survive updates that were made while the webhook was down."""
         stable = self.stable(release)
-        if stable is None or rollout_labels.IN_PROGRESSING not in stable.metadata.annotations:
+        if stable is None or not is_held_by_release(stable.metadata.annotations):
             return ()
         return await self.ensure_hold(stable, release)
 
@@ -244,7 +245,7 @@ class WorkloadControl(ABC, Generic[T]):
         stable = self.live(Key(rollout.metadata.namespace, rollout.spec.workload_ref.name))
         if stable is None:
             return DONE
-        if rollout_labels.IN_PROGRESSING in stable.metadata.annotations:
+        if is_held_by_release(stable.metadata.annotations):
             await self.patch(stable, self.leave_held_patch(stable, rollout.metadata.uid))
             return Waiting(f"{stable.metadata.name} is left held, without a release")
         await self.set_autoscalers(stable, enabled=True, blue_green=rollout.blue_green)
