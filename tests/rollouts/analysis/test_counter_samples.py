@@ -119,7 +119,7 @@ def series(name: str, value: float, **labels: str) -> Series:
 )
 def test_what_is_no_histogram_is_missing(buckets: dict[str, float]) -> None:
     found = [series("h_bucket", value, le=bound) for bound, value in buckets.items()]
-    assert histogram(found, Selector("h")) is None
+    assert histogram(found, HistogramSeries(Selector("h"))) is None
 
 
 def test_series_of_several_models_are_added() -> None:
@@ -128,7 +128,7 @@ def test_series_of_several_models_are_added() -> None:
         for model, value in (("a", 1.0), ("b", 2.0))
         for bound in ("0.1", "+Inf")
     ]
-    assert histogram(found, Selector("h")) == Distribution((0.1,), (3.0, 0.0))
+    assert histogram(found, HistogramSeries(Selector("h"))) == Distribution((0.1,), (3.0, 0.0))
 
 
 def test_what_a_server_says_of_its_metrics() -> None:

@@ -12,10 +12,13 @@ from kohort.rollouts.analysis.series_selectors import (
     PRESETS,
     HistogramSeries,
     Matcher,
+    MetricSeries,
+    QuerySeries,
     Selector,
     ShareSeries,
     ValueSeries,
     parse_selector,
+    series_of,
 )
 
 
@@ -159,3 +162,28 @@ def test_older_names_belong_to_series_of_presets() -> None:
     }
     assert set(OLDER_NAMES) <= known
     assert known.isdisjoint(OLDER_NAMES.values())
+
+
+@pytest.mark.parametrize("text", ["latency", "latency_bucket", 'latency{model="a"}', 'latency_bucket{model="a"}'])
+def test_a_histogram_is_named_with_or_without_its_buckets(text: str) -> None:
+    matchers = (Matcher("model", "=", "a"),) if "model" in text else ()
+    named = HistogramSeries.parse(text)
+    assert named == HistogramSeries(Selector("latency", matchers))
+    assert series_of(named) == (Selector("latency_bucket", matchers),)
+
+
+@pytest.mark.parametrize(
+    ("metric", "names"),
+    [
+        (
+            PRESETS["vllm"]["itl"],
+            ["vllm:inter_token_latency_seconds_bucket", "vllm:time_per_output_token_seconds_bucket"],
+        ),
+        (PRESETS["vllm"]["errorRate"], ["http_requests_total", "http_requests_total"]),
+        (ShareSeries(Selector("all"), good=Selector("good")), ["all", "good"]),
+        (PRESETS["vllm"]["running"], ["vllm:num_requests_running"]),
+        (QuerySeries('sum(a{pod=~"{{pods}}"})'), []),
+    ],
+)
+def test_the_series_that_a_metric_is_read_from(metric: MetricSeries, names: list[str]) -> None:
+    assert [one.name for one in series_of(metric)] == names

@@ -321,7 +321,7 @@ def _series(metric: Metric, source: Source) -> MetricSeries:
     if len(own) > 1:
         raise ValueError(f"{' and '.join(own)} exclude each other")
     if metric.histogram:
-        return HistogramSeries(parse_selector(metric.histogram.removesuffix("_bucket")))
+        return HistogramSeries.parse(metric.histogram)
     if metric.gauge:
         return ValueSeries(parse_selector(metric.gauge))
     if metric.query:

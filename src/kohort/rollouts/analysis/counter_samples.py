@@ -24,13 +24,13 @@ import msgspec
 from kohort.rollouts.analysis.distributions import Distribution, cumulative
 from kohort.rollouts.analysis.metrics_text import Series
 from kohort.rollouts.analysis.series_selectors import (
-    OLDER_NAMES,
     HistogramSeries,
     MetricSeries,
     QuerySeries,
     Selector,
     ShareSeries,
     ValueSeries,
+    series_of,
 )
 
 _MOST_BUCKETS = 500
@@ -52,18 +52,7 @@ class PodReading(msgspec.Struct, frozen=True):
 
 def names_of(metrics: Iterable[MetricSeries]) -> frozenset[str]:
     """The series that the metrics need."""
-    found: set[str] = set()
-    for metric in metrics:
-        match metric:
-            case HistogramSeries(selector=selector):
-                found |= {f"{name}_bucket" for name in (selector.name, OLDER_NAMES.get(selector.name)) if name}
-            case ShareSeries(total=total, bad=bad, good=good):
-                found |= {one.name for one in (total, bad, good) if one is not None}
-            case ValueSeries(selector=selector):
-                found.add(selector.name)
-            case QuerySeries():
-                pass
-    return frozenset(found)
+    return frozenset(one.name for metric in metrics for one in series_of(metric))
 
 
 def reading(pod: str, uid: str, series: Iterable[Series], metrics: Mapping[str, MetricSeries]) -> PodReading:
@@ -73,8 +62,8 @@ def reading(pod: str, uid: str, series: Iterable[Series], metrics: Mapping[str, 
     values: dict[str, float] = {}
     for name, metric in metrics.items():
         match metric:
-            case HistogramSeries(selector=selector):
-                found = histogram(known, selector)
+            case HistogramSeries():
+                found = histogram(known, metric)
                 if found is not None:
                     counters[name] = found
             case ShareSeries():
@@ -90,16 +79,13 @@ def reading(pod: str, uid: str, series: Iterable[Series], metrics: Mapping[str, 
     return PodReading(pod, uid, counters, values)
 
 
-def histogram(series: Iterable[Series], selector: Selector) -> Distribution | None:
+def histogram(series: Iterable[Series], metric: HistogramSeries) -> Distribution | None:
     """The sum of all series of a histogram, for example of several models; None where it is missing or none."""
     known = tuple(series)
-    for name in (selector.name, OLDER_NAMES.get(selector.name)):
-        if name is None:
-            continue
+    for wanted in metric.buckets:
         buckets: dict[float, float] = {}
-        wanted = Selector(f"{name}_bucket", selector.matchers)
         for one in known:
-            if one.name == wanted.name and wanted.fits(one):
+            if wanted.fits(one):
                 try:
                     bound = float(one.labels.get("le", ""))
                 except ValueError:

@@ -26,6 +26,7 @@ from kohort.rules import gateway_metrics
 _SELECTOR: Final = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?:\{(.*)\})?\s*")
 _MATCHER: Final = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*(,|$)')
 _LONGEST: Final = 1024
+_BUCKETS: Final = "_bucket"
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED: Final[Mapping[str, str]] = {"\\": "\\", '"': '"', "n": "\n", "t": "\t"}
 """What follows a backslash, and what both mean. Others stay as written: `\\d` is a digit in a pattern."""
@@ -112,6 +113,22 @@ class HistogramSeries(msgspec.Struct, frozen=True):
 
     selector: Selector
 
+    @classmethod
+    def parse(cls, text: str) -> "HistogramSeries":
+        """Users may name its buckets, too.
+
+        >>> HistogramSeries.parse('latency_bucket{model="a"}').selector.name
+        'latency'
+        """
+        named = parse_selector(text)
+        return cls(Selector(named.name.removesuffix(_BUCKETS), named.matchers))
+
+    @property
+    def buckets(self) -> tuple[Selector, ...]:
+        """The series that count its buckets. A server has those of one name; the current name comes first."""
+        names = (self.selector.name, OLDER_NAMES.get(self.selector.name))
+        return tuple(Selector(f"{name}{_BUCKETS}", self.selector.matchers) for name in names if name is not None)
+
 
 class ShareSeries(msgspec.Struct, frozen=True):
     """Requests, and which of them are good or bad: one of both is given."""
@@ -132,6 +149,20 @@ class QuerySeries(msgspec.Struct, frozen=True):
 
 
 MetricSeries = HistogramSeries | ShareSeries | ValueSeries | QuerySeries
+
+
+def series_of(metric: MetricSeries) -> tuple[Selector, ...]:
+    """The series that a metric is read from, whatever the source: pods, a Prometheus or the gateway. A query of a user
+    names its own."""
+    match metric:
+        case HistogramSeries():
+            return metric.buckets
+        case ShareSeries(total=total, bad=bad, good=good):
+            return tuple(one for one in (total, bad, good) if one is not None)
+        case ValueSeries(selector=selector):
+            return (selector,)
+        case QuerySeries():
+            return ()
 
 
 def _histogram(name: str) -> HistogramSeries:

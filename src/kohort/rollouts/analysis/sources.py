@@ -23,14 +23,11 @@ from kohort.rollouts.analysis.counter_samples import PodReading, names_of, readi
 from kohort.rollouts.analysis.http_fetch import Fetch, FetchError, FetchRequest
 from kohort.rollouts.analysis.metrics_text import Series, parse_in_turns
 from kohort.rollouts.analysis.series_selectors import (
-    OLDER_NAMES,
-    HistogramSeries,
     Matcher,
     MetricSeries,
     QuerySeries,
     Selector,
-    ShareSeries,
-    ValueSeries,
+    series_of,
 )
 from kohort.rules.gateway_metrics import ADDRESS_KEY, CONFIG_MAP, NAMESPACE
 
@@ -250,16 +247,7 @@ def _any_of(pods: Sequence[Pod]) -> str:
 
 
 def _selectors(metrics: Iterable[MetricSeries]) -> list[Selector]:
-    found: list[Selector] = []
-    for metric in metrics:
-        match metric:
-            case HistogramSeries(selector=selector):
-                names = [selector.name, *filter(None, [OLDER_NAMES.get(selector.name)])]
-                found += [Selector(f"{name}_bucket", selector.matchers) for name in names]
-            case ShareSeries(total=total, bad=bad, good=good):
-                found += [one for one in (total, bad, good) if one is not None]
-            case ValueSeries(selector=selector):
-                found.append(selector)
+    found = [one for metric in metrics for one in series_of(metric)]
     # A selector without conditions brings what one with conditions of the same name would.
     whole = {one.name for one in found if not one.matchers}
     return list(dict.fromkeys(one for one in found if not one.matchers or one.name not in whole))
