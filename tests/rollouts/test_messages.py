@@ -107,4 +107,4 @@ def test_events_name_what_they_are_about(event: ReleaseEvent, reason: str, text:
 
 def test_a_version_that_was_withdrawn_says_what_to_do() -> None:
     for remedy in ("put the old template back", "release another one", "raise the annotation"):
-        assert remedy in messages.not_ready_in_time_event().message
+        assert remedy in messages.not_ready_in_time_event(messages.Withdrawal.CANARY_SCALED_DOWN).message

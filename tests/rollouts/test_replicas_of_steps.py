@@ -1,5 +1,6 @@
 """Every part that asks how many replicas a step means gets the same answer, for each kind of workload and style."""
 
+from collections.abc import Callable
 from typing import cast
 
 import msgspec
@@ -22,11 +23,16 @@ from kohort.rollouts.rollout_types import BatchRelease, ReleaseSpec, Rollout, Wo
 from kohort.rollouts.workloads import partitioned_deployment, stateful_set_hold
 from kohort.rollouts.workloads.deployment_control import DeploymentControl
 from kohort.rollouts.workloads.group_control import GroupControl
+from kohort.rollouts.workloads.model import WorkloadOperations
 from kohort.rollouts.workloads.partitioned_deployment import PartitionStrategy
 from kohort.rollouts.workloads.stateful_set_control import StatefulSetControl
 from kohort.rules import rollout_labels
 
-CONTROLS = {LEADER_WORKER_SETS: GroupControl, DEPLOYMENTS: DeploymentControl, STATEFUL_SETS: StatefulSetControl}
+CONTROLS: dict[Resource, Callable[[Client, RolloutCache], WorkloadOperations]] = {
+    LEADER_WORKER_SETS: GroupControl,
+    DEPLOYMENTS: DeploymentControl,
+    STATEFUL_SETS: StatefulSetControl,
+}
 STYLES: dict[str, tuple[str, bool]] = {
     rollout_labels.CANARY: ("canary", True),
     rollout_labels.PARTITION: ("canary", False),

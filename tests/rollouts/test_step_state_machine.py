@@ -16,7 +16,7 @@ from kohort.rollouts.analysis.run_types import RunPhase, RunStatus
 from kohort.rollouts.messages import EventReason
 from kohort.rollouts.release_actions import DeleteRelease, ShrinkToBatch, WriteRelease
 from kohort.rollouts.release_state import ReleaseDecision, with_reason
-from kohort.rollouts.rollout_types import BatchRelease, ReleaseProgress, Rollout
+from kohort.rollouts.rollout_types import BatchRelease, ReleaseProgress, Rollout, WorkloadRef
 from kohort.rollouts.step_analysis import Judgement, Override, Passed
 from kohort.rollouts.traffic.actions import (
     PinStableService,
@@ -25,6 +25,7 @@ from kohort.rollouts.traffic.actions import (
     RouteStep,
     UnpinStableService,
 )
+from kohort.rollouts.workloads.model import ReleasedWorkload
 from kohort.rules import rollout_labels
 from kohort.rules.rollout_labels import ProgressingReason
 
@@ -435,3 +436,59 @@ def test_what_the_analysis_of_a_step_said_ends_with_the_release() -> None:
     ended = with_reason(state, ProgressingReason.COMPLETED, "done", NOW).progress
     assert ended is not None
     assert ended.analysis_result == ""
+
+
+RESIZED = msgspec.structs.replace(WORKLOAD, in_place=True)
+IN_ONE = msgspec.structs.replace(WORKLOAD, extra_workload=False)
+
+
+def of_kind(kind: str, subject: Rollout, api_version: str = "apps/v1") -> Rollout:
+    spec = msgspec.structs.replace(subject.spec, workload_ref=WorkloadRef(api_version, kind, "llm"))
+    return msgspec.structs.replace(subject, spec=spec)
+
+
+@pytest.mark.parametrize(
+    ("subject", "workload", "step", "text"),
+    [
+        (rollout(), WORKLOAD, 1, "the canary is scaled to 0"),
+        (rollout(blue_green=True), WORKLOAD, 1, "the canary is scaled to 0"),
+        (rollout(), RESIZED, 1, "groups get their former resources back"),
+        (of_kind("Deployment", rollout()), WORKLOAD, 1, "the canary is scaled to 0"),
+        (
+            of_kind("Deployment", rollout(blue_green=True)),
+            IN_ONE,
+            1,
+            "requests go to the stable version, pods of the new version stay",
+        ),
+        (
+            of_kind("Deployment", rollout(blue_green=True, trafficRoutings=[])),
+            IN_ONE,
+            1,
+            "pods of the new version stay, and requests reach them",
+        ),
+        *(
+            (of_kind(kind, rollout(enableExtraWorkloadForCanary=False)), IN_ONE, step, text)
+            for kind, step, text in (
+                ("Deployment", 1, "pods of the new version are replaced by pods of the old one"),
+                ("Deployment", 3, "pods of the new version are replaced by pods of the old one"),
+                ("StatefulSet", 1, "pods of the new version are replaced by pods of the old one"),
+                ("StatefulSet", 3, "every pod has the new version, and keeps it until the old template is back"),
+            )
+        ),
+    ],
+)
+def test_a_failed_analysis_says_what_becomes_of_the_replicas(
+    subject: Rollout, workload: ReleasedWorkload, step: int, text: str
+) -> None:
+    """No text speaks of a canary where there is none."""
+    here = observation(subject, progress(step, UPGRADE), workload=workload, release=release(step - 1))
+    here = msgspec.structs.replace(here, judgement=judged(RunPhase.FAILED))
+    message = step_state_machine.decide(here).state.message
+    assert f"; {text}" in message or f", {text}" in message
+    assert ("canary" in message) is (text == "the canary is scaled to 0")
+
+
+def test_pods_of_a_stateful_set_that_are_not_ready_in_time_go_back_from_the_last_step_too() -> None:
+    subject = of_kind("StatefulSet", rollout(enableExtraWorkloadForCanary=False))
+    here = observation(subject, progress(3, UPGRADE), workload=IN_ONE, release=release(2))
+    assert step_state_machine.way_of_withdrawal(here) is messages.Withdrawal.PODS_GO_BACK

@@ -15,6 +15,10 @@ from kohort.rollouts.traffic.actions import RouteAllToStable
 from kohort.rules import rollout_labels
 
 TIMEOUT = 60
+CANARY_WITHDRAWN = (
+    "withdrawn: requests go to the stable version, the canary is scaled to 0; put the old template back, release "
+    "another one, or raise the annotation rollouts.kruise.io/step-ready-timeout-seconds"
+)
 
 
 def impatient(seconds: int = TIMEOUT, **more: str) -> Rollout:
@@ -110,7 +114,7 @@ def test_a_version_that_is_not_ready_in_time_is_withdrawn_after_its_traffic() ->
     assert second.action == WithdrawCanary()
     assert reasons(second) == [EventReason.WITHDRAWN]
     third = step_state_machine.decide_after(here.with_state(second.state), WithdrawCanary(), DONE)
-    assert third.state.message == f"step(1/3) not ready after 60s: 0/1 groups ready; {messages.WITHDRAWN}"
+    assert third.state.message == f"step(1/3) not ready after 60s: 0/1 groups ready; {CANARY_WITHDRAWN}"
 
 
 WITHDRAWN: JsonObject = {rollout_labels.WITHDRAWN: "true"}
@@ -128,7 +132,7 @@ def test_a_withdrawn_version_says_so_again_after_a_pause() -> None:
     paused = with_reason(here.state, rollout_labels.REASON_PAUSED, messages.PAUSED_BY_USER, here.now)
     resumed = release_state_machine.decide(here.with_state(paused))
     assert resumed.state.reason == rollout_labels.IN_ROLLING
-    assert resumed.state.message == f"the new version was not ready in time, {messages.WITHDRAWN}"
+    assert resumed.state.message == f"the new version was not ready in time, {CANARY_WITHDRAWN}"
     assert release_state_machine.decide(here.with_state(resumed.state)).state.message == resumed.state.message
 
 

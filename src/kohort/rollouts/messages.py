@@ -5,7 +5,7 @@ several of these messages, so their wording does not change.
 """
 
 from collections.abc import Collection, Sequence
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Final
 
 import msgspec
@@ -161,19 +161,24 @@ RESTARTED_WITH_NEWEST_VERSION: Final = "Workload is continuous release"
 WAITING_FOR_CANARY_PODS_TO_GO: Final = "waiting for the pods of the canary to go"
 WAITING_FOR_WORKLOAD_TO_RESUME: Final = "waiting for the workload to resume"
 BATCH_RELEASE_GONE: Final = "the BatchRelease is gone"
-WITHDRAWN: Final = (
-    "withdrawn: requests go to the stable version, the canary is scaled to 0; put the old template back, release "
-    f"another one, or raise the annotation {rollout_labels.STEP_TIMEOUT}"
-)
-
-WITHDRAWN_IN_PLACE: Final = (
-    "withdrawn: groups get their former resources back; put the old template back, release another one, or raise the "
-    f"annotation {rollout_labels.STEP_TIMEOUT}"
-)
 
 
-def withdrawn(*, in_place: bool) -> str:
-    return WITHDRAWN_IN_PLACE if in_place else WITHDRAWN
+class Withdrawal(Enum):
+    """What becomes of the replicas of a version that is withdrawn."""
+
+    CANARY_SCALED_DOWN = "requests go to the stable version, the canary is scaled to 0"
+    RESOURCES_RESTORED = "groups get their former resources back"
+    PODS_GO_BACK = "pods of the new version are replaced by pods of the old one"
+    NO_OLD_POD_LEFT = "every pod has the new version, and keeps it until the old template is back"
+    PODS_STAY = "requests go to the stable version, pods of the new version stay"
+    PODS_STAY_IN_USE = "pods of the new version stay, and requests reach them until the old template is back"
+
+
+def withdrawn(how: Withdrawal) -> str:
+    return (
+        f"withdrawn: {how.value}; put the old template back, release another one, or raise the annotation "
+        f"{rollout_labels.STEP_TIMEOUT}"
+    )
 
 
 _AFTER_FAILED_ANALYSIS: Final = (
@@ -220,17 +225,12 @@ def analysis_held(index: int, count: int, text: str) -> str:
     return f"{step(index, count)} is held by its analysis: {text}"
 
 
-def analysis_failed(index: int, count: int, text: str, *, in_place: bool = False) -> str:
-    return f"{step(index, count)} failed its analysis: {text}; {failed_and_withdrawn(in_place=in_place)}"
+def analysis_failed(index: int, count: int, text: str, how: Withdrawal) -> str:
+    return f"{step(index, count)} failed its analysis: {text}; {failed_and_withdrawn(how)}"
 
 
-def failed_and_withdrawn(*, in_place: bool) -> str:
-    done = (
-        "groups get their former resources back"
-        if in_place
-        else "requests go to the stable version, the canary is scaled to 0"
-    )
-    return f"{done}; {_AFTER_FAILED_ANALYSIS}"
+def failed_and_withdrawn(how: Withdrawal) -> str:
+    return f"{how.value}; {_AFTER_FAILED_ANALYSIS}"
 
 
 def analysis_holds_beginning(text: str) -> str:
@@ -408,8 +408,8 @@ RELEASE_NOT_CONTROLLED: Final = ReleaseEvent(
 )
 
 
-def not_ready_in_time_event(*, in_place: bool = False) -> ReleaseEvent:
-    text = f"the new version was not ready in time, {withdrawn(in_place=in_place)}"
+def not_ready_in_time_event(how: Withdrawal) -> ReleaseEvent:
+    text = f"the new version was not ready in time, {withdrawn(how)}"
     return ReleaseEvent(EventReason.WITHDRAWN, text)
 
 

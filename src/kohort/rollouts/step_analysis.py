@@ -19,8 +19,9 @@ step begins. So a version never gets further than its judgement, whatever else w
 A jump forward leaves the step, too: `may_jump` is asked by the controller, and before by commands and the dashboard,
 which read in the status what the controller has found. Back, or to the beginning of the step, no verdict is needed.
 
-A step that failed is withdrawn: requests go to the stable version, then the canary is scaled to 0. The template stays
-the user's. With the old one, another one, an override, or when the step is begun again, the release goes on.
+A step that failed is withdrawn: requests go to the stable version, then its replicas are taken back as the style allows
+(`step_state_machine.way_of_withdrawal`). The template stays the user's. With the old one, another one, an override, or
+when the step is begun again, the release goes on.
 """
 
 from enum import StrEnum

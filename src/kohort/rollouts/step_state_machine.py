@@ -32,7 +32,7 @@ import msgspec
 
 from kohort.rollouts import messages, step_analysis, step_arithmetic
 from kohort.rollouts.action_result import ActionResult, Done, Problem, Waiting
-from kohort.rollouts.messages import EventReason, ReleaseEvent
+from kohort.rollouts.messages import EventReason, ReleaseEvent, Withdrawal
 from kohort.rollouts.release_actions import (
     Action,
     DeleteRelease,
@@ -174,7 +174,7 @@ def _after_done(observation: Observation, action: Action, result: Done) -> Relea
     state, events = observation.state, result.events
     match action:
         case WithdrawCanary():
-            more = messages.withdrawn(in_place=observation.in_place)
+            more = messages.withdrawn(way_of_withdrawal(observation))
             said = state if _failed_analysis(observation) else with_message(state, f"{state.message}; {more}")
             return ReleaseDecision(said, requeue=rollout_labels.RECHECK, events=events)
         case DeleteRelease() | RestoreCanary():
@@ -386,7 +386,7 @@ def _waiting(observation: Observation) -> tuple[State, tuple[ReleaseEvent, ...],
     waiting_for = release.status.message if release is not None and _plan_is_observed(observation) else ""
     found = analysis_of(observation)
     if isinstance(found, Failed):
-        text = messages.analysis_failed(*_place(observation), found.text, in_place=observation.in_place)
+        text = messages.analysis_failed(*_place(observation), found.text, way_of_withdrawal(observation))
         return with_message(observation.state, text), (), None
     if _timed_out(observation):
         return _overdue(observation, waiting_for)
@@ -431,7 +431,7 @@ def _withdrawn(observation: Observation) -> bool:
 
 
 def _not_ready_in_time(observation: Observation) -> ReleaseEvent:
-    return messages.not_ready_in_time_event(in_place=observation.in_place)
+    return messages.not_ready_in_time_event(way_of_withdrawal(observation))
 
 
 def _place(observation: Observation) -> tuple[int, int]:
@@ -469,10 +469,36 @@ def fails_while_paused(observation: Observation) -> bool:
     return _failed_analysis(observation) and not _withdrawn(observation)
 
 
+def way_of_withdrawal(observation: Observation) -> Withdrawal:
+    """What becomes of the replicas of the new version.
+
+    | the new version lives in           |                                          | so                     |
+    |------------------------------------|------------------------------------------|------------------------|
+    | groups that were resized in place  |                                          | `RESOURCES_RESTORED`   |
+    | a workload of its own              |                                          | `CANARY_SCALED_DOWN`   |
+    | one Deployment, blue-green         | steps route requests                     | `PODS_STAY`            |
+    | one Deployment, blue-green         | otherwise                                | `PODS_STAY_IN_USE`     |
+    | one StatefulSet                    | it failed its analysis with all replaced | `NO_OLD_POD_LEFT`      |
+    | one Deployment or StatefulSet      | otherwise                                | `PODS_GO_BACK`         |
+
+    The controller of Deployments does not shrink a new version because its surge becomes smaller, and that of a
+    StatefulSet knows no other version once all pods of the new one were ready."""
+    rollout = observation.rollout
+    if observation.in_place:
+        return Withdrawal.RESOURCES_RESTORED
+    if observation.extra_workload:
+        return Withdrawal.CANARY_SCALED_DOWN
+    if rollout.blue_green:
+        return Withdrawal.PODS_STAY if observation.routed else Withdrawal.PODS_STAY_IN_USE
+    if rollout.spec.workload_ref.is_stateful_set and observation.all_replaced and _failed_analysis(observation):
+        return Withdrawal.NO_OLD_POD_LEFT
+    return Withdrawal.PODS_GO_BACK
+
+
 def _withdrawal(observation: Observation) -> ReleaseEvent:
     found = analysis_of(observation)
     if isinstance(found, Failed):
-        text = f"{found.text}; {messages.failed_and_withdrawn(in_place=observation.in_place)}"
+        text = f"{found.text}; {messages.failed_and_withdrawn(way_of_withdrawal(observation))}"
         return messages.analysis_event(EventReason.WITHDRAWN, *_place(observation), text)
     return _not_ready_in_time(observation)
 

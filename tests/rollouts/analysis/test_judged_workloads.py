@@ -51,6 +51,9 @@ async def test_deployments_are_judged(blue_green: bool) -> None:
         await story.change(V2)
         await judged.cluster.until(lambda: judged.run(1).get("phase") == "Failed", 1800)
         await story.until(lambda: judged.weight() in (None, "0"))
+        if not blue_green:
+            await story.until(lambda: story.images() == {V1})
+            assert "the canary is scaled to 0" in story.message
         await story.change(V1)
         await story.healthy(V1)
 
@@ -78,6 +81,7 @@ async def test_partition_style_is_judged_up_to_its_last_step(resource: Resource,
         else:
             await judged.cluster.until(lambda: judged.run(1).get("phase") == "Failed", 1800)
             await story.until(lambda: story.images() == {V1})
+            assert "pods of the new version are replaced by pods of the old one" in story.message
             await story.change(V1)
             await story.healthy(V1)
 
