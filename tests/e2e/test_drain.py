@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import yaml
@@ -33,7 +32,6 @@ def test_a_drain_goes_group_by_group_and_ends(
         yaml.safe_dump(dict(lws("llm").replicas(3).size(2).but("spec.disruptionBudget", {"maxUnavailable": 1})))
     )
     run_kubectl("apply", "-f", str(manifest))
-    ready = "jsonpath={.status.readyReplicas}/{.status.disruptionsAllowed}"
     run_kubectl("wait", "lws/llm", "--for=condition=Available", "--timeout=120s")
     for one in others:
         run_kubectl("uncordon", one["metadata"]["name"])
@@ -43,15 +41,19 @@ def test_a_drain_goes_group_by_group_and_ends(
     assert "1. default/llm group 0: llm-0, llm-0-1" in shown.stdout
     assert "3. default/llm group 2: llm-2, llm-2-1; when group 1 is ready again" in shown.stdout
 
-    command = [kubectl, "--kubeconfig", str(kohort.kubeconfig), "drain", node, "--timeout=120s"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as draining:
-        fewest = 3
-        while draining.poll() is None:
-            fewest = min(fewest, int(run_kubectl("get", "lws", "llm", "-o", ready).partition("/")[0] or 0))
-            time.sleep(0.1)
-        assert draining.stderr is not None
-        complaints = draining.stderr.read()
-        assert draining.returncode == 0, complaints
+    to_server = [kubectl, "--kubeconfig", str(kohort.kubeconfig)]
+    watch = [*to_server, "get", "lws", "llm", "--watch", "-o", "jsonpath={.status.readyReplicas}{'\\n'}"]
+    drain = [*to_server, "drain", node, "--timeout=120s"]
+    with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        try:
+            assert watching.stdout.readline() == "3\n"
+            drained = subprocess.run(drain, capture_output=True, text=True, timeout=200, check=False)
+        finally:
+            watching.terminate()
+        fewest = min(int(line or 0) for line in watching.stdout.read().splitlines())
+    complaints = drained.stderr
+    assert drained.returncode == 0, complaints
     assert fewest >= 2
     assert "LeaderWorkerSet default/llm allows 1 of its 3 groups to be away" in complaints
     found = json.loads(run_kubectl("get", "pods", "-o", "json"))["items"]
