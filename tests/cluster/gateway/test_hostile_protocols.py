@@ -14,6 +14,7 @@ from tests.cluster.gateway.plane import GATEWAY, Stage, backend, http_route, ing
 from kohort.cluster.gateway import http2_connection, proxy
 from kohort.cluster.gateway.views import GATEWAYS
 from kohort.kube.resources import HTTP_ROUTES, INGRESSES
+from kohort.testing import virtual_time
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
@@ -80,7 +81,11 @@ async def test_an_empty_part_is_not_the_end_of_a_body() -> None:
         assert await client.body(stream) == b"ab"
 
 
-async def test_a_head_that_trickles_in_does_not_hold_a_connection() -> None:
+def test_a_head_that_trickles_in_does_not_hold_a_connection() -> None:
+    virtual_time.run(trickle())
+
+
+async def trickle() -> None:
     async with served() as (scene, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n")
