@@ -80,6 +80,13 @@ SECOND = msgspec.structs.replace(PLAN, batch_partition=1)
             0,
             None,
         ),
+        (
+            view(state=rollout_labels.VERIFYING, counts=ReplicaCounts(2, 2), desired=0, shrinks=True),
+            rollout_labels.PROGRESSING,
+            rollout_labels.VERIFYING,
+            0,
+            None,
+        ),
         (view(state=rollout_labels.BATCH_READY), rollout_labels.PROGRESSING, rollout_labels.BATCH_READY, 0, None),
         (
             view(state=rollout_labels.BATCH_READY, plan=SECOND),

@@ -18,8 +18,8 @@ Special situations come first, the first that holds wins:
 |---|---|---|---|
 | Preparing | initialize | Progressing | stays |
 | Progressing, Upgrading | upgrade | Verifying | stays |
-| Progressing, Verifying | – | Ready when the batch is ready | stays, with a message about what is missing |
-| Progressing, Ready | – | next batch if allowed | Upgrading when it is not ready any more |
+| Progressing, Verifying | – | Ready when the batch is ready and not too large | stays, with a message |
+| Progressing, Ready | – | next batch if allowed | Upgrading when it is not ready any more, or too large |
 | Finalizing | finalize | Completed | stays |
 
 A status that changed by a special situation is stored before anything is done in its name. Waiting is not failing: a
@@ -201,9 +201,14 @@ def is_ready(observation: BatchObservation) -> bool:
     return counts.observed and counts.updated >= desired and counts.ready >= 1 and counts.ready + tolerated >= desired
 
 
+def _has_surplus(observation: BatchObservation) -> bool:
+    """Replicas that are to be removed are still there."""
+    return observation.shrinks and observation.counts.updated > observation.desired
+
+
 def _verify(observation: BatchObservation) -> BatchDecision:
     said = _with_message(observation.status, observation.counts.text)
-    if not is_ready(observation):
+    if not is_ready(observation) or _has_surplus(observation):
         return BatchDecision(said)
     ready = _with_batch(said, batch_state=BatchState.READY, batch_ready_time=format_time(observation.now))
     return BatchDecision(ready, again=True, label=True)
@@ -218,7 +223,7 @@ def _ready(observation: BatchObservation) -> BatchDecision:
         return BatchDecision(
             _with_batch(said, batch_state=BatchState.UPGRADING, batch_ready_time=None), again=True, events=events
         )
-    if observation.shrinks and observation.counts.updated > observation.desired:
+    if _has_surplus(observation):
         return BatchDecision(_with_batch(said, batch_state=BatchState.UPGRADING, batch_ready_time=None), again=True)
     current, allowed = observation.status.canary_status.current_batch, observation.release.plan.batch_partition
     if allowed is not None and allowed <= current:

@@ -32,7 +32,6 @@ from kohort.rollouts.metrics import RolloutMetrics
 from kohort.rollouts.release_events import recorder
 from kohort.rollouts.rollout_types import BatchRelease, ReleaseStatus, Rollout, WorkloadRef
 from kohort.rollouts.workloads.model import Controls, WorkloadOperations
-from kohort.rollouts.workloads.workload_control import may_shrink
 from kohort.rules import group_labels, rollout_labels
 from kohort.rules.rollout_labels import BatchReleasePhase
 
@@ -104,7 +103,7 @@ class ReleaseController:
             released=control.released(release),
             counts=control.counts(release, desired),
             desired=desired,
-            shrinks=may_shrink(release),
+            shrinks=control.shrinks(release),
         )
 
     async def _remove_finalizer_when_safe(self, release: BatchRelease, control: WorkloadOperations) -> Requeue | None:

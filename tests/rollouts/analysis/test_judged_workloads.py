@@ -1,12 +1,14 @@
 """Analyses of other releases: of resources in place, of Deployments, and blue-green."""
 
+import asyncio
+
 import pytest
 from tests.rollouts import deployments
 from tests.rollouts.analysis.served_metrics import ERRORS, TTFT, JudgedStory, judged_cluster, judged_rollout
 from tests.rollouts.releases import V1, V2, rollout
 from tests.rollouts.test_in_place_releases import Resizing, resizable
 
-from kohort.kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
+from kohort.kube.resources import BATCH_RELEASES, DEPLOYMENTS, STATEFUL_SETS, Resource
 from kohort.rules import rollout_labels
 
 STEPS = [{"replicas": 1, "traffic": "20%", "pause": {"duration": 5}}, {"replicas": "100%", "traffic": "100%"}]
@@ -54,6 +56,12 @@ async def test_deployments_are_judged(blue_green: bool) -> None:
         if not blue_green:
             await story.until(lambda: story.images() == {V1})
             assert "the canary is scaled to 0" in story.message
+        else:
+            await story.until(lambda: "pods of the new version stay" in story.message)
+            await asyncio.sleep(10)
+            settled = await judged.cluster.client.get(BATCH_RELEASES, "llm", "default")
+            await asyncio.sleep(120)
+            assert await judged.cluster.client.get(BATCH_RELEASES, "llm", "default") == settled
         await story.change(V1)
         await story.healthy(V1)
 

@@ -20,7 +20,6 @@ from kohort.rollouts.workloads.workload_control import (
     is_blue_green,
     is_owned_by,
     is_partition,
-    may_shrink,
     release_id,
 )
 from kohort.rules import rollout_labels
@@ -127,6 +126,11 @@ class DeploymentControl(WorkloadControl[Deployment]):
 
     def has_copy(self, release: BatchRelease) -> bool:
         return not step_arithmetic.share_deployment(self.resource.group_kind, release.plan.rolling_style)
+
+    def shrinks(self, release: BatchRelease) -> bool:
+        """Never inside one blue-green Deployment: its controller does not shrink a new version whose surge becomes
+        smaller."""
+        return not is_blue_green(release) and super().shrinks(release)
 
     def counts(self, release: BatchRelease, desired: int) -> ReplicaCounts:
         if not self.has_copy(release):
@@ -252,7 +256,7 @@ class DeploymentControl(WorkloadControl[Deployment]):
         if strategy is None:
             return await self.initialize(release)
         withdrawn = rollout_labels.WITHDRAWN in release.metadata.annotations
-        shrinks = may_shrink(release)
+        shrinks = self.shrinks(release)
         reached = partitioned_deployment.expected_new(strategy, self.size(stable))
         if not strategy.paused and (reached == desired if shrinks else reached >= desired):
             left = self.counts(release, desired).updated - desired

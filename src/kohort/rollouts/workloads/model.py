@@ -89,6 +89,10 @@ class WorkloadOperations(Protocol):
 
     def planned(self, release: BatchRelease, batch: int, replicas: int) -> int: ...
 
+    def shrinks(self, release: BatchRelease) -> bool:
+        """Whether replicas of the new version beyond those of the batch are removed."""
+        ...
+
     def replicas(self, release: BatchRelease) -> int | None:
         """Of the stable workload now; None when it is gone."""
         ...

@@ -140,6 +140,10 @@ class WorkloadControl(ABC, Generic[T]):
         wanted, style = batches[batch].canary_replicas, release.plan.rolling_style
         return step_arithmetic.planned(wanted, replicas, self.resource.group_kind, style)
 
+    def shrinks(self, release: BatchRelease) -> bool:
+        """Replicas of the new version beyond those of the batch are removed."""
+        return may_shrink(release)
+
     def replicas(self, release: BatchRelease) -> int | None:
         stable = self.stable(release)
         return None if stable is None else self.size(stable)
