@@ -4,7 +4,10 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
+
+import msgspec
 
 from kohort.cluster.apiserver.kinds.model import Strategy, WriteContext
 from kohort.cluster.apiserver.schema.field_checks import Errors, repeats, same
@@ -24,7 +27,8 @@ _USAGES: Final = (
 _DECISIONS: Final = ("Approved", "Denied")
 _FINAL: Final = (*_DECISIONS, "Failed")
 _STATUSES: Final = ("False", "True", "Unknown")
-_BLOCK: Final = re.compile(rb"-----BEGIN ([^-]*)-----(.*?)-----END \1-----", re.DOTALL)
+_BOUNDARY: Final = re.compile(rb"-----(BEGIN|END) ([^-\n]*)-----")
+_HEADERS: Final = re.compile(rb"\s*(?:[^\n:]+:[^\n]*\n)+")
 
 
 class SigningRequestStrategy(Strategy):
@@ -119,23 +123,41 @@ def _stamp(conditions: list[JsonObject], old: JsonObject) -> None:
             condition["lastTransitionTime"] = known.get((condition.get("type"), condition.get("status"))) or now
 
 
-def _blocks(text: str) -> list[tuple[str, bytes]]:
-    """Type and content of the PEM blocks in base64 text."""
+class _PemBlock(msgspec.Struct, frozen=True):
+    kind: str
+    has_headers: bool
+    content: bytes
+
+
+def _blocks(text: str) -> list[_PemBlock]:
+    """The PEM blocks in base64 text: a begin and the end of the same kind, with no other boundary between them. The
+    cost is linear in the text, also when ends are missing."""
     try:
         data = base64.b64decode(text)
-        return [(kind.decode(), base64.b64decode(body)) for kind, body in _BLOCK.findall(data)]
+        boundaries = list(_BOUNDARY.finditer(data))
+        return [
+            _block(begin[2].decode(), data[begin.end() : end.start()])
+            for begin, end in pairwise(boundaries)
+            if (begin[1], end[1]) == (b"BEGIN", b"END") and begin[2] == end[2]
+        ]
     except (binascii.Error, ValueError):
         return []
 
 
+def _block(kind: str, body: bytes) -> _PemBlock:
+    headers = _HEADERS.match(body)
+    content = body[headers.end() :] if headers is not None else body
+    return _PemBlock(kind, headers is not None, base64.b64decode(content))
+
+
 def _request_problem(text: str) -> str:
     blocks = _blocks(text)
-    if not blocks or blocks[0][0] != "CERTIFICATE REQUEST":
+    if not blocks or blocks[0].kind != "CERTIFICATE REQUEST":
         return "PEM block type must be CERTIFICATE REQUEST"
     from cryptography import x509
 
     try:
-        request = x509.load_der_x509_csr(blocks[0][1])
+        request = x509.load_der_x509_csr(blocks[0].content)
         return "" if request.is_signature_valid else "x509: signature is not valid"
     except ValueError:
         return "asn1: structure error"
@@ -149,11 +171,13 @@ def _certificate_problem(text: str) -> str:
     blocks = _blocks(text)
     if not blocks:
         return "must contain at least one CERTIFICATE PEM block"
-    for kind, content in blocks:
-        if kind != "CERTIFICATE":
-            return f'only CERTIFICATE PEM blocks are allowed, found "{kind}"'
+    for block in blocks:
+        if block.kind != "CERTIFICATE":
+            return f'only CERTIFICATE PEM blocks are allowed, found "{block.kind}"'
+        if block.has_headers:
+            return "no PEM block headers are permitted"
         try:
-            x509.load_der_x509_certificate(content)
+            x509.load_der_x509_certificate(block.content)
         except ValueError:
             return "x509: malformed certificate"
     return ""
