@@ -73,7 +73,7 @@ class ContainerStarter:
         await self._launcher.remove_older_attempts(record.uid, run.name, attempt)
         run.begin(instance, attempt, now)
         record.launches[container.name] = launch
-        record.exits[instance.id] = asyncio.Event()
+        record.exits.setdefault(instance.id, asyncio.Event())
         if self._runtime.images is None:
             record.event("Normal", "Pulled", f'Container image "{container.image}" already present on machine')
         record.event("Normal", "Created", f"Container created: {container.name}")

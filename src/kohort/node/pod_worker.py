@@ -31,7 +31,7 @@ from kohort.node.pod_status import EVICTED
 from kohort.node.pod_status_reporter import PodStatusReporter
 from kohort.node.resize.pod_resize import PodResize
 from kohort.node.resize.resize_and_admission import ResizeQueue
-from kohort.node.runtimes.interface import CannotStart, Instance
+from kohort.node.runtimes.interface import CannotStart, Instance, parse_container_key
 from kohort.node.stop_grace import StopReason
 from kohort.node.volumes import REFRESH_SECONDS, MountProblem
 from kohort.objects.node_pods import NodePod
@@ -61,6 +61,8 @@ class PodWorker:
         self._resizes = resizes
         self._resize = resize
         self._reporter = reporter
+        self._early_ends: dict[str, Instance] = {}
+        """By container: an end that was reported before its start was recorded."""
 
     def container_exited(self, instance: Instance) -> None:
         self.record.spawn(self._record_exit(instance))
@@ -68,16 +70,26 @@ class PodWorker:
     async def _record_exit(self, instance: Instance) -> None:
         """Its termination message is read first: the status that reports the end contains it."""
         record = self.record
-        for run in record.runs.values():
-            if run.instance is not None and run.instance.id == instance.id:
-                if (probes := record.probes.pop(run.name, None)) is not None:
-                    probes.stop()
-                run.ended_at = asyncio.get_running_loop().time()
-                message = await self._reporter.termination_message(record.container(run.name), instance)
-                run.instance, run.termination_message = instance, message
-                run.ready = run.started = False
+        runs = (each for each in record.runs.values() if each.instance is not None and each.instance.id == instance.id)
+        if (run := next(runs, None)) is None:
+            self._early_ends[parse_container_key(instance.id).container] = instance
+            return
+        if run.running:
+            if (probes := record.probes.pop(run.name, None)) is not None:
+                probes.stop()
+            run.ended_at = asyncio.get_running_loop().time()
+            message = await self._reporter.termination_message(record.container(run.name), instance)
+            run.instance, run.termination_message = instance, message
+            run.ready = run.started = False
         record.exits.setdefault(instance.id, asyncio.Event()).set()
         record.wake()
+
+    async def _record_early_end(self, name: str) -> None:
+        """A container may end before its start is recorded here."""
+        end, instance = self._early_ends.get(name), self.record.runs[name].instance
+        if end is not None and instance is not None and end.id == instance.id:
+            del self._early_ends[name]
+            await self._record_exit(end)
 
     def sandbox_lost(self) -> None:
         """What the containers share has ended: all of them start again, init containers included."""
@@ -181,6 +193,7 @@ class PodWorker:
         self._starter.emit_backoff_events(now)
         for container in starts.starts:
             await self._starter.start(allocated, container, now)
+            await self._record_early_end(container.name)
         if starts.starts and starts.wait is None:
             return container_order.next_starts(allocated.spec, record.runs, now, record.restarting()).wait
         return starts.wait

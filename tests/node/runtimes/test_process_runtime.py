@@ -12,7 +12,9 @@ import pytest
 
 from kohort.node.runtimes.interface import ERROR, RESIZE, STDERR, STDIN, STDOUT, CannotStart, Instance, Launch, Mount
 from kohort.node.runtimes.process import process_launch
+from kohort.node.runtimes.process import runtime as process_runtime
 from kohort.node.runtimes.process.runtime import ProcessRuntime
+from kohort.node.runtimes.process.supervisor_protocol import SupervisorReply, SupervisorRequest
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -63,6 +65,104 @@ async def test_output_and_exit_code_are_kept(runtime: ProcessRuntime, tmp_path: 
     ended = await ends.next()
     assert (ended.exit_code, ended.pid, ended.oom_killed) == (7, started.pid, False)
     assert sorted(lines(tmp_path)) == ["stderr F err", "stdout F out", "stdout P rest"]
+
+
+class LateAnswers(ProcessRuntime):
+    """Answers to requests of one kind come only after the end of an instance was read from the other connection."""
+
+    def __init__(self, state: Path, what: str) -> None:
+        super().__init__(state)
+        self._what = what
+        self._end_read = asyncio.Event()
+
+    async def _ask(self, ask: SupervisorRequest) -> SupervisorReply:
+        answer = await super()._ask(ask)
+        if ask.what == self._what:
+            async with asyncio.timeout(120):
+                await self._end_read.wait()
+        return answer
+
+    def _learn(self, instance: Instance) -> None:
+        super()._learn(instance)
+        if not instance.running:
+            self._end_read.set()
+
+
+async def test_an_end_before_the_answer_of_the_launch_is_reported(tmp_path: Path) -> None:
+    runtime = LateAnswers(tmp_path, "launch")
+    ends = Ends(runtime)
+    try:
+        started = await runtime.start(shell(tmp_path, "exit 4"))
+        assert started.running, "the end is reported as every other one"
+        assert (await ends.next()).exit_code == 4
+        async with asyncio.timeout(60):
+            await runtime.stop("c1", 30.0)
+    finally:
+        await runtime.close(stop=True)
+
+
+async def test_an_end_before_the_list_of_another_agent_is_reported(tmp_path: Path) -> None:
+    first, runtime = ProcessRuntime(tmp_path), LateAnswers(tmp_path, "list")
+    await first.start(shell(tmp_path, f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 4"))
+    await first.close(stop=False)
+    ends = Ends(runtime)
+    try:
+        listing = asyncio.create_task(runtime.instances())
+        while not runtime._running:  # noqa: ASYNC110 (the other connection has its own list)
+            await asyncio.sleep(0.01)
+        (tmp_path / "go").touch()
+        assert (await listing)["c1"].exit_code == 4, "though it ran when the list was made"
+        assert (await ends.next()).exit_code == 4
+        async with asyncio.timeout(60):
+            await runtime.stop("c1", 30.0)
+    finally:
+        await runtime.close(stop=True)
+
+
+class DeafRuntime(ProcessRuntime):
+    """Reports of the supervisor do not arrive."""
+
+    async def _watch(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_an_end_whose_report_was_lost_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_runtime, "RELIST_SECONDS", 0.1)
+    runtime = DeafRuntime(tmp_path)
+    ends = Ends(runtime)
+    try:
+        await runtime.start(shell(tmp_path, "exit 4"))
+        assert (await ends.next()).exit_code == 4
+    finally:
+        await runtime.close(stop=True)
+
+
+async def test_an_instance_that_the_supervisor_does_not_know_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_runtime, "RELIST_SECONDS", 0.1)
+    runtime = ProcessRuntime(tmp_path)
+    ends = Ends(runtime)
+    try:
+        started = await runtime.start(shell(tmp_path, "exec sleep 60"))
+        other = ProcessRuntime(tmp_path)
+        await other.remove("c1")
+        await other.close(stop=False)
+        end = await ends.next()
+        assert (end.id, end.exit_code, end.lost) == ("c1", 137, True)
+        os.kill(started.pid, signal.SIGKILL)
+    finally:
+        await runtime.close(stop=True)
+
+
+async def test_an_end_that_cannot_be_written_down_is_reported(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    ends = Ends(runtime)
+    await runtime.start(shell(tmp_path, f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 4"))
+    record = tmp_path / "instances" / "c1.json"
+    record.unlink()
+    record.mkdir()
+    (tmp_path / "go").touch()
+    assert (await ends.next()).exit_code == 4
 
 
 async def test_a_program_that_is_not_there_is_named(runtime: ProcessRuntime, tmp_path: Path) -> None:

@@ -219,6 +219,20 @@ class Instance(msgspec.Struct, frozen=True):
         return self.exit_code is None
 
 
+LOST_CODE: Final = 128 + signal.SIGKILL
+"""The exit code of an instance whose end is not recorded."""
+
+
+def as_started(instance: Instance) -> Instance:
+    """What `start` returns for an instance that has ended meanwhile: its end is reported as every other one."""
+    return msgspec.structs.replace(instance, exit_code=None, ended="", oom_killed=False, lost=False, lost_reason="")
+
+
+def as_lost(instance: Instance, now: str, reason: str) -> Instance:
+    """An instance that is gone, without a record of its end."""
+    return msgspec.structs.replace(instance, exit_code=LOST_CODE, ended=now, lost=True, lost_reason=reason)
+
+
 CANNOT_RUN = 128
 """The exit code of an instance whose program could not be run."""
 
@@ -376,7 +390,8 @@ class Runtime(Protocol):
         ...
 
     def on_exit(self, callback: "Callable[[Instance], None]") -> None:
-        """Have `callback` called for every instance that ends."""
+        """Have `callback` called once for every instance that ends. It may be called before `start` has returned, and
+        is called for an instance that `start` has returned as a running one."""
         ...
 
     async def instances(self) -> dict[str, Instance]:

@@ -51,6 +51,8 @@ from kohort.node.runtimes.interface import (
     Launch,
     PodSandboxSpec,
     Session,
+    as_lost,
+    as_started,
     parse_container_key,
 )
 from kohort.objects import container_reasons
@@ -247,10 +249,7 @@ class CriRuntime:
             return await self._failed_to_start(launch.id, id, problem)
         found = await self._ask_status(launch.id, id)
         if not found.instance.running:  # it has ended already; that is reported as every other end
-            running = msgspec.structs.replace(
-                found.instance, exit_code=None, ended="", oom_killed=False, lost=False, lost_reason=""
-            )
-            found.instance = running
+            found.instance = as_started(found.instance)
             self._noticed.set()
         self._containers[launch.id] = found
         return found.instance
@@ -504,9 +503,8 @@ class CriRuntime:
                     await self._learn_end(key, each)
         for key, container in known.items():
             if container.instance.running and key not in listed and self._containers.get(key) is container:
-                self._ended(
-                    key, _lost(container.instance, "the container runtime does not have the container any more")
-                )
+                reason = "the container runtime does not have the container any more"
+                self._ended(key, as_lost(container.instance, clock.timestamp(), reason))
 
     async def _take_over(self, key: str, container: cri.Container) -> None:
         if container.state == cri.ContainerState.CREATED:
@@ -653,7 +651,7 @@ def instance_of(key: str, status: cri.ContainerStatus, pid: int = 0) -> Instance
     if status.state in (state.RUNNING, state.CREATED):
         return common
     if status.state != state.EXITED:
-        return _lost(common, "the container runtime does not know the state of the container")
+        return as_lost(common, clock.timestamp(), "the container runtime does not know the state of the container")
     cannot_run = status.reason in container_reasons.NEVER_RAN
     return msgspec.structs.replace(
         common,
@@ -686,12 +684,6 @@ def problem_of(conditions: tuple[cri.RuntimeCondition, ...], type: str) -> str:
     if condition.status:
         return ""
     return f"{missing} not ready: {type}=false reason:{condition.reason} message:{condition.message}"
-
-
-def _lost(instance: Instance, reason: str) -> Instance:
-    return msgspec.structs.replace(
-        instance, exit_code=128 + signal.SIGKILL, ended=clock.timestamp(), lost=True, lost_reason=reason
-    )
 
 
 def _time(nanoseconds: int) -> str:

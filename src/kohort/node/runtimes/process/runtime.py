@@ -1,4 +1,10 @@
-"""The process runtime: finds the supervisor of this node's containers, or starts it, and sends it requests."""
+"""The process runtime: finds the supervisor of this node's containers, or starts it, and sends it requests.
+
+Answers come on one connection and ends of instances on another, so an end may come before the answer of the launch, or
+before a list that was made earlier. An end is final whichever comes first: `_learn` reports it once, and nothing that
+comes later makes the instance run again. In case a report of the supervisor is lost, its list is read from time to
+time.
+"""
 
 import asyncio
 import contextlib
@@ -11,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from kohort.kube import clock
 from kohort.kube.private_files import open_private, private_directory
 from kohort.node.pressure import process_cpu_seconds, resident_bytes
 from kohort.node.runtimes.interface import (
@@ -18,6 +25,8 @@ from kohort.node.runtimes.interface import (
     Instance,
     Launch,
     Session,
+    as_lost,
+    as_started,
     output_of,
 )
 from kohort.node.runtimes.process import process_marks
@@ -37,6 +46,8 @@ from kohort.rules.python_command import python_command
 
 START_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 0.2
+RELIST_SECONDS: Final = 10.0
+NOT_KNOWN: Final = "the process supervisor does not have the container any more"
 
 
 class SupervisedSession:
@@ -64,29 +75,46 @@ class ProcessRuntime(RuntimeWithoutSandboxes):
     def __init__(self, state: Path) -> None:
         super().__init__()
         self._state = state
-        self._running: set[str] = set()
+        self._running: dict[str, Instance] = {}
         """Instances whose end was not reported to the callbacks yet."""
+        self._over: dict[str, Instance] = {}
+        """Instances whose end was reported, until they are removed."""
         self._ended: dict[str, asyncio.Event] = {}
         """Set when an instance ends that a call of `stop` waits for."""
         self._connection: Connection | None = None
         self._asking = asyncio.Lock()
+        self._connecting = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
+        self._relisting: asyncio.Task[None] | None = None
 
     async def instances(self) -> dict[str, Instance]:
         """Instances of the supervisor. If there never was one, it is not started for this."""
         if self._connection is None and not (self._state / "instances").is_dir():
             return {}
+        return await self._relist()
+
+    async def _relist(self) -> dict[str, Instance]:
+        """Learn what the supervisor knows, and that it does not know an instance any more."""
+        before = list(self._running)
         answer = await self._ask(SupervisorRequest("list"))
-        self._running |= {each.id for each in answer.instances if each.running}
-        return {each.id: each for each in answer.instances}
+        for each in answer.instances:
+            self._learn(each)
+        listed = {each.id for each in answer.instances}
+        for id in before:
+            if id in self._running and id not in listed:
+                self._learn(as_lost(self._running[id], clock.timestamp(), NOT_KNOWN))
+        return {each.id: self._over.get(each.id, each) for each in answer.instances}
 
     async def start(self, launch: Launch) -> Instance:
         answer = await self._ask(SupervisorRequest("launch", launch=launch))
         if answer.problem:
             raise CannotStart(answer.problem)
-        if answer.instances[0].running:
-            self._running.add(launch.id)
-        return answer.instances[0]
+        instance = answer.instances[0]
+        if instance.problem:
+            self._over[instance.id] = instance  # whoever starts it learns its end from the answer
+            return instance
+        self._learn(instance)
+        return as_started(instance)
 
     async def stop(self, id: str, grace: float, number: int = signal.SIGTERM) -> None:
         if grace > 0:
@@ -115,6 +143,7 @@ class ProcessRuntime(RuntimeWithoutSandboxes):
 
     async def remove(self, id: str) -> None:
         await self._ask(SupervisorRequest("remove", id))
+        self._over.pop(id, None)
 
     async def execute(self, within: str, launch: Launch) -> Session:
         return await self._session(SupervisorRequest("execute", within, launch))
@@ -127,8 +156,9 @@ class ProcessRuntime(RuntimeWithoutSandboxes):
 
     async def close(self, *, stop: bool) -> None:
         self._running.clear()
-        if self._watching is not None:
-            self._watching.cancel()
+        for task in (self._watching, self._relisting):
+            if task is not None:
+                task.cancel()
         if self._connection is None:
             return
         if stop:
@@ -168,12 +198,16 @@ class ProcessRuntime(RuntimeWithoutSandboxes):
         raise ConnectionResetError("the supervisor of this node's processes has gone")
 
     async def _connected(self) -> Connection:
-        if self._connection is None:
-            self._connection = await self._open()
-            if self._watching is not None:
-                self._watching.cancel()
-            self._watching = asyncio.create_task(self._watch(), name="node-exits")
-        return self._connection
+        """One at a time: two that find no supervisor would start two, and each would know only its own instances."""
+        async with self._connecting:
+            if self._connection is None:
+                self._connection = await self._open()
+                if self._watching is not None:
+                    self._watching.cancel()
+                self._watching = asyncio.create_task(self._watch(), name="node-exits")
+            if self._relisting is None:
+                self._relisting = asyncio.create_task(self._relist_again_and_again(), name="node-relist")
+            return self._connection
 
     async def _open(self) -> Connection:
         try:
@@ -221,15 +255,25 @@ class ProcessRuntime(RuntimeWithoutSandboxes):
             with contextlib.suppress(OSError, CannotStart):
                 await self._connected()
 
+    async def _relist_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(RELIST_SECONDS)
+            if self._running:
+                with contextlib.suppress(OSError, CannotStart):
+                    await self._relist()
+
     def _learn(self, instance: Instance) -> None:
+        if instance.id in self._over:
+            return
         if instance.running:
-            self._running.add(instance.id)
-        elif instance.id in self._running:
-            self._running.discard(instance.id)
-            if (ended := self._ended.pop(instance.id, None)) is not None:
-                ended.set()
-            for callback in self._callbacks:
-                callback(instance)
+            self._running[instance.id] = instance
+            return
+        self._running.pop(instance.id, None)
+        self._over[instance.id] = instance
+        if (ended := self._ended.pop(instance.id, None)) is not None:
+            ended.set()
+        for callback in self._callbacks:
+            callback(instance)
 
 
 def _decoded(content: bytes) -> SupervisorReply:

@@ -24,6 +24,7 @@ from kohort.node.runtimes.interface import (
     CANNOT_RUN,
     CLOSE,
     ERROR,
+    LOST_CODE,
     RESIZE,
     STDERR,
     STDIN,
@@ -49,7 +50,6 @@ from kohort.node.runtimes.process.supervisor_protocol import (
 )
 
 IDLE_SECONDS: Final = 20.0
-UNKNOWN_CODE: Final = 137
 STARTER_ENDED: Final = "the process supervisor that had started the container was not running"
 STOP_SECONDS: Final = 8.0
 """How long containers may take to be gone when everything is stopped."""
@@ -297,13 +297,13 @@ class Supervisor:
                 self._later(self._ended(supervised, code if code >= 0 else 128 - code))
 
     async def _ended(self, supervised: SupervisedProcess, code: int, *, lost_reason: str = "") -> None:
+        """Record and report an end, also when the disk is full or descriptors have run out."""
         instance = supervised.instance
         assert instance is not None
-        if supervised.launch.log:
-            self._kill_all(supervised.launch, instance)
-            if not supervised.launch.cgroup:
-                await asyncio.to_thread(process_marks.end_marked, process_marks.mark(self._state, supervised.launch.id))
-        await supervised.drain()
+        with contextlib.suppress(OSError):
+            await self._end_rest(supervised.launch, instance)
+        with contextlib.suppress(OSError):
+            await supervised.drain()
         out_of_memory = code == 128 + signal.SIGKILL and _oom_kills(supervised.launch.cgroup) > 0
         supervised.instance = msgspec.structs.replace(
             instance,
@@ -318,9 +318,17 @@ class Supervisor:
             with contextlib.suppress(ConnectionError):
                 await listener.drain()
         if supervised.launch.id in self._containers:
-            self._keep(supervised)
+            with contextlib.suppress(OSError):
+                self._keep(supervised)
             for watcher in self._watchers:
                 watcher.write(frame(CONTROL, msgspec.json.encode(SupervisorReply(instances=(supervised.instance,)))))
+
+    async def _end_rest(self, launch: Launch, instance: Instance) -> None:
+        """Kill what a container that has ended has left. Raises OSError."""
+        if launch.log:
+            self._kill_all(launch, instance)
+            if not launch.cgroup:
+                await asyncio.to_thread(process_marks.end_marked, process_marks.mark(self._state, launch.id))
 
     async def _end_all(self) -> None:
         """Nothing of a container is left after this."""
@@ -358,7 +366,7 @@ class Supervisor:
             if not kept.instance.running:
                 continue
             if process_launch.birth(kept.instance.pid) != kept.instance.birth:
-                self._later(self._ended(supervised, UNKNOWN_CODE, lost_reason=STARTER_ENDED))
+                self._later(self._ended(supervised, LOST_CODE, lost_reason=STARTER_ENDED))
                 continue
             for suffix, channel in ((".stdout", STDOUT), (".stderr", STDERR)):
                 with contextlib.suppress(OSError):
@@ -372,7 +380,7 @@ class Supervisor:
         os.close(handle)
         assert supervised.instance is not None
         if self._by_pid.pop(supervised.instance.pid, None) is not None:
-            self._later(self._ended(supervised, UNKNOWN_CODE, lost_reason=STARTER_ENDED))
+            self._later(self._ended(supervised, LOST_CODE, lost_reason=STARTER_ENDED))
 
     def _later(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
