@@ -200,6 +200,7 @@ class Agent:
                 return None
             worker.take_over()
             self._add(key, worker)
+            await worker.recall_termination_messages()
         before = worker.record.pod.metadata
         if (before.labels, before.annotations) != (pod.metadata.labels, pod.metadata.annotations):
             worker.sandbox.refresh_volumes()

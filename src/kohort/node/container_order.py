@@ -64,10 +64,13 @@ class ContainerRun(msgspec.Struct):
     restarts_with_all: bool = False
     """It was stopped because all containers of the pod start again."""
     termination_message: str = ""
+    previous_message: str = ""
+    """The termination message of the attempt before the present one."""
 
     def begin(self, instance: Instance, attempt: int, now: float) -> None:
         """A new attempt has been started."""
         self.previous, self.instance = self.instance, instance
+        self.previous_message = self.termination_message
         self.attempt, self.begun_at, self.ended_at, self.restart_due = attempt, now, None, None
         self.waiting_reason, self.waiting_message, self.termination_message = "", "", ""
         self.ready, self.started, self.post_start_done = False, False, True

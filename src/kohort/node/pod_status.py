@@ -169,10 +169,13 @@ def _ephemeral_container(report: Report, container: NodeContainer) -> ContainerO
 def _observed(report: Report, container: NodeContainer) -> ContainerObservation:
     run, spec = report.runs[container.name], report.pod.spec
     count = len(spec.containers or ()) + len(spec.init_containers) + len(spec.ephemeral_containers)
-    message = run.termination_message.encode()[: LONGEST_MESSAGES_OF_POD // count].decode(errors="ignore")
+    longest = LONGEST_MESSAGES_OF_POD // count
+    message = _cut(run.termination_message, longest)
     last = None
     if run.last is not None:
-        last = _terminated(run.last, report.scheme, message if run.last is run.instance else "")
+        last = _terminated(
+            run.last, report.scheme, message if run.last is run.instance else _cut(run.previous_message, longest)
+        )
     return ContainerObservation(
         container.name,
         container.image,
@@ -182,6 +185,10 @@ def _observed(report: Report, container: NodeContainer) -> ContainerObservation:
         image_id=run.instance.image_id or f"{report.scheme}{container.image}" if run.instance is not None else "",
         restarts=max(run.attempt, 0),
     )
+
+
+def _cut(message: str, longest: int) -> str:
+    return message.encode()[:longest].decode(errors="ignore")
 
 
 def _state(report: Report, run: ContainerRun, container: NodeContainer, message: str) -> ContainerState:

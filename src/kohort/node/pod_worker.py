@@ -130,6 +130,15 @@ class PodWorker:
         """Take over containers that an earlier agent has started. Raises OSError."""
         self._starter.take_over()
 
+    async def recall_termination_messages(self) -> None:
+        """Of containers that have ended under an earlier agent."""
+        for run in self.record.runs.values():
+            container = self.record.container(run.name)
+            if run.previous is not None:
+                run.previous_message = await self._reporter.termination_message(container, run.previous)
+            if run.instance is not None and run.ended:
+                run.termination_message = await self._reporter.termination_message(container, run.instance)
+
     async def sync(self, pod: NodePod) -> Requeue | None:
         record = self.record
         record.update(pod)
