@@ -111,7 +111,7 @@ class ProcessRuntime(RuntimeWithoutSandboxes):
             raise CannotStart(answer.problem)
         instance = answer.instances[0]
         if instance.problem:
-            self._over[instance.id] = instance  # whoever starts it learns its end from the answer
+            self._over[instance.id] = instance  # the answer to the launch then says that it has ended
             return instance
         self._learn(instance)
         return as_started(instance)
