@@ -1,12 +1,13 @@
 """Evictions count in groups: the decision, and drains on a whole cluster in this process."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.builders import LeaderWorkerSet, lws
 from tests.groups.drains import drain
 from tests.groups.test_feature_pairs import Monitor
@@ -26,15 +27,18 @@ from kohort.groups.disruption_budget import (
     decide_eviction,
     disruptions_allowed,
     groups_away,
+    needs_note,
     rolled_from,
     rolled_groups,
     valid_notes,
     without_evicted,
 )
+from kohort.groups.evictions import answer_eviction
 from kohort.kube.errors import Invalid, TooManyRequests
-from kohort.kube.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
+from kohort.kube.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFUL_SETS
 from kohort.kube.tasks import cancel_all
 from kohort.objects.apps import GroupStatefulSet
+from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.rules.group_state import GroupState
 from kohort.testing import Cluster
@@ -68,8 +72,8 @@ def test_which_groups_are_away() -> None:
 
 def test_an_eviction_is_allowed_where_it_costs_nothing_or_the_budget_has_room() -> None:
     away, none = AwayGroups(2, {0: None, 1: AwayReason.NOT_READY}), AwayGroups(1, {0: None})
-    assert decide_eviction(1, BROKEN, away, 0) == EvictionAllowed(noted=False)
-    assert decide_eviction(0, READY, away, 2) == EvictionAllowed(noted=True)
+    assert decide_eviction(1, BROKEN, away, 0) == EvictionAllowed(costs_group=False)
+    assert decide_eviction(0, READY, away, 2) == EvictionAllowed(costs_group=True)
     assert decide_eviction(0, READY, away, 1) == EvictionRefused(1)
     assert decide_eviction(0, READY, none, 0) == EvictionRefused(0)
 
@@ -77,10 +81,10 @@ def test_an_eviction_is_allowed_where_it_costs_nothing_or_the_budget_has_room() 
 @pytest.mark.parametrize(
     ("state", "limit", "expected"),
     [
-        (BROKEN, 0, EvictionAllowed(noted=False)),
-        (None, 0, EvictionAllowed(noted=False)),
+        (BROKEN, 0, EvictionAllowed(costs_group=False)),
+        (None, 0, EvictionAllowed(costs_group=False)),
         (READY, 1, EvictionRefused(1)),
-        (READY, 2, EvictionAllowed(noted=True)),
+        (READY, 2, EvictionAllowed(costs_group=True)),
     ],
 )
 def test_a_surge_group_costs_nothing_while_it_is_not_ready(
@@ -96,11 +100,42 @@ def test_a_roll_has_reached_no_group_without_a_leader_stateful_set() -> None:
     assert rolled_from(msgspec.convert({"spec": spec}, GroupStatefulSet), 4) == 2
 
 
-def test_a_note_counts_for_a_while_and_for_its_leader() -> None:
+def leader_pod(uid: str, created: str = "2026-01-01T00:00:00Z", deleting: bool = False) -> Pod:
+    metadata = {"uid": uid, "creationTimestamp": created, **({"deletionTimestamp": created} if deleting else {})}
+    return msgspec.convert({"metadata": metadata}, Pod)
+
+
+MINE, NEWER = leader_pod("uid-1"), leader_pod("uid-2", "2026-01-01T00:00:50Z")
+LATER = datetime(2026, 1, 1, 0, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("leader", "now", "pods_ready", "counts"),
+    [
+        (MINE, NOW, True, True),
+        (MINE, LATER, True, False),
+        (MINE, LATER, False, True),
+        (NEWER, NOW, True, False),
+        (NEWER, LATER, False, False),
+        (leader_pod("uid-0"), NOW, True, True),
+        (None, NOW, True, True),
+        (None, LATER, False, False),
+    ],
+    ids=["new", "old", "old-not-ready", "replaced", "old-replaced", "cache-behind", "no-leader", "old-no-leader"],
+)
+def test_when_a_note_counts(leader: Pod | None, now: datetime, pods_ready: bool, counts: bool) -> None:
     stored = {"1": msgspec.to_builtins(NOTE), "2": {"leader": 1}, "x": {}}
-    assert valid_notes(stored, {1: "uid-1"}, NOW) == {1: NOTE}
-    assert valid_notes(stored, {1: "uid-2"}, NOW) == {}
-    assert valid_notes(stored, {1: "uid-1"}, datetime(2026, 1, 1, 0, 2, tzinfo=UTC)) == {}
+    leaders = {1: leader} if leader is not None else {}
+    assert valid_notes(stored, leaders, lambda _: pods_ready, now) == ({1: NOTE} if counts else {})
+
+
+def test_which_evictions_are_noted() -> None:
+    assert needs_note(MINE, None, NOW)
+    assert not needs_note(MINE, NOTE, NOW)
+    assert needs_note(MINE, NOTE, datetime(2026, 1, 1, 0, 1, 6, tzinfo=UTC))
+    assert needs_note(NEWER, NOTE, NOW)
+    assert not needs_note(None, None, NOW)
+    assert not needs_note(leader_pod("uid-1", deleting=True), None, NOW)
 
 
 def test_a_roll_sees_groups_that_are_being_evicted_as_away() -> None:
@@ -121,11 +156,114 @@ def test_no_eviction_takes_more_groups_than_the_budget(
     known = dict(enumerate(states))
     away = groups_away(len(states), known, {}, partition)
     decision = decide_eviction(group, known.get(group), away, limit)
-    if isinstance(decision, EvictionAllowed) and decision.noted:
+    if isinstance(decision, EvictionAllowed) and decision.costs_group:
         assert len(away) + 1 <= limit
 
 
+class ModelGroup:
+    """A group of a leader and a worker that is not recreated as a whole, and the status of its StatefulSet."""
+
+    def __init__(self, index: int) -> None:
+        self.leader = leader_pod(f"leader-{index}")
+        self.ready = {"leader": True, "worker": True}
+        self.reported = True
+        """What the StatefulSet last said of the worker."""
+
+    @property
+    def ready_by_pods(self) -> bool:
+        return all(self.ready.values())
+
+    @property
+    def state(self) -> GroupState:
+        return GroupState(self.ready["leader"] and self.reported, updated=True)
+
+
+class Evictions(RuleBasedStateMachine):
+    """Pods become ready, statuses follow late, allowed evictions are carried out late."""
+
+    limit, groups = 1, 3
+    which = st.integers(0, 2)
+    pod = st.sampled_from(["leader", "worker"])
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = [ModelGroup(index) for index in range(self.groups)]
+        self.notes: dict[str, JsonObject] = {}
+        self.allowed: list[tuple[int, str]] = []
+        self.now, self.created = NOW, 0
+
+    @rule(group=which, pod=pod)
+    def becomes_ready(self, group: int, pod: str) -> None:
+        self.model[group].ready[pod] = True
+
+    @rule(group=which)
+    def status_follows(self, group: int) -> None:
+        self.model[group].reported = self.model[group].ready["worker"]
+
+    @rule(group=which, pod=pod)
+    def evict(self, group: int, pod: str) -> None:
+        leaders = {index: one.leader for index, one in enumerate(self.model)}
+        states = {index: one.state for index, one in enumerate(self.model)}
+        notes = valid_notes(self.notes, leaders, lambda index: self.model[index].ready_by_pods, self.now)
+        away = groups_away(self.groups, states, notes, self.groups)
+        if isinstance(decide_eviction(group, states[group], away, self.limit), EvictionRefused):
+            return
+        if needs_note(leaders[group], notes.get(group), self.now):
+            at = self.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            self.notes[str(group)] = {"leader": leaders[group].metadata.uid, "at": at, "by": "Eviction"}
+        self.allowed.append((group, pod))
+
+    @precondition(lambda self: self.allowed)
+    @rule()
+    def carry_out(self) -> None:
+        index, pod = self.allowed.pop(0)
+        group = self.model[index]
+        group.ready[pod] = False
+        if pod == "leader":
+            self.created += 1
+            group.leader = leader_pod(f"new-{self.created}", self.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+            group.ready["worker"], group.reported = False, False  # it gets a new StatefulSet
+            self.allowed = [(other, pod) for other, pod in self.allowed if other != index]
+
+    @precondition(lambda self: not self.allowed)
+    @rule(seconds=st.integers(1, 40))
+    def time_passes(self, seconds: int) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    @invariant()
+    def no_more_are_away_than_the_budget_allows(self) -> None:
+        assert sum(not one.ready_by_pods for one in self.model) <= self.limit
+
+
+TestEvictions = Evictions.TestCase
+
+
 # On a cluster
+
+
+async def test_an_eviction_from_a_group_that_seems_broken_keeps_others() -> None:
+    """All pods are ready, and the status of a StatefulSet follows only after the first eviction was allowed."""
+    async with slow_cluster() as cluster:
+        await create(cluster, guarded())
+        await cluster.until(lambda: settled(cluster, 3))
+        await cluster.settle()
+        await cluster.parts["workloads"].crash()
+        await cluster.parts["operator"].crash()
+
+        async def report(available: int) -> None:
+            body = {"status": {"availableReplicas": available}}
+            await cluster.client.patch(STATEFUL_SETS, "llm-1", NAMESPACE, body, subresource="status")
+
+        await report(0)
+        broken = await answer_eviction(cluster.client, NAMESPACE, "llm-1-1", dry_run=False)
+        await report(1)
+        other = await answer_eviction(cluster.client, NAMESPACE, "llm-2-1", dry_run=False)
+        await cluster.parts["workloads"].restart()
+        await cluster.parts["operator"].restart()
+        assert broken is not None
+        assert other is not None
+        assert isinstance(broken.decision, EvictionAllowed)
+        assert isinstance(other.decision, EvictionRefused)
 
 
 def slow_cluster() -> Cluster:

@@ -15,16 +15,27 @@ groups where one would do. Here a group is away when one of these holds:
 |---|---|
 | whose group is away already | allowed: it costs nothing |
 | of a group beyond the wanted ones (a surge group) that is not ready | allowed: it costs nothing |
-| while fewer than `maxUnavailable` groups are away | allowed, and noted |
+| while fewer than `maxUnavailable` groups are away | allowed |
 | otherwise | refused |
 
 Evictions and the roll share one budget. What was allowed and does not show yet is noted in the status of the set
 (`status.disruptedGroups`), with a precondition, by the webhook before it allows an eviction and by the set controller
-before it rolls groups: of two that decide at the same moment, one must look again. A note counts for thirty seconds:
-after that the pods themselves show what happened.
+before it rolls groups: of two that decide at the same moment, one must look again.
+
+An eviction that costs nothing is noted, too: its group may become ready before the pod is deleted, or may be ready
+already, because the status of its StatefulSet is a moment old. Only two evictions need no note (`needs_note`): those
+from a group whose leader is gone or going, because that group never becomes ready, and those from a group with a note
+that counts for long enough.
+
+| a note | counts |
+|---|---|
+| about a leader that a newer one has replaced | no: that group is gone |
+| of the last thirty seconds | yes: the eviction may not have been carried out yet |
+| older, while pods of the group are missing or not ready, or are deleted | yes: StatefulSets count the latter |
+| older, when all its pods are ready | no |
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -33,13 +44,16 @@ import msgspec
 
 from kohort.objects import int_or_string
 from kohort.objects.apps import GroupStatefulSet
+from kohort.objects.core import Pod
 from kohort.objects.json_types import JsonObject
 from kohort.objects.view import View
 from kohort.rules.group_identity import parse_index
 from kohort.rules.group_state import GroupState, RestartState
 
 NOTE_SECONDS: Final = 30.0
-"""For which a note in the status counts."""
+"""For which a note in the status counts, whatever the pods show."""
+_RENEWED_AFTER: Final = NOTE_SECONDS / 2
+"""Seconds after which a note is too old to cover another eviction from its group."""
 
 
 class DisruptionBudget(View, frozen=True):
@@ -98,8 +112,8 @@ class AwayGroups(Mapping[int, AwayReason]):
 
 
 class EvictionAllowed(msgspec.Struct, frozen=True):
-    noted: bool
-    """It costs a group, and is to be noted first."""
+    costs_group: bool
+    """A group that is not away yet."""
 
 
 class EvictionRefused(msgspec.Struct, frozen=True):
@@ -148,8 +162,8 @@ def decide_eviction(
 ) -> EvictionDecision:
     """`state` is that of the group; None if some of its objects do not exist."""
     if group in away or state is None or not state.ready:
-        return EvictionAllowed(noted=False)
-    return EvictionAllowed(noted=True) if len(away) < limit else EvictionRefused(limit)
+        return EvictionAllowed(costs_group=False)
+    return EvictionAllowed(costs_group=True) if len(away) < limit else EvictionRefused(limit)
 
 
 def disruptions_allowed(away: Mapping[int, AwayReason], limit: int, replicas: int) -> int:
@@ -157,21 +171,37 @@ def disruptions_allowed(away: Mapping[int, AwayReason], limit: int, replicas: in
     return max(0, min(limit, replicas) - len(away))
 
 
+def needs_note(leader: Pod | None, note: DisruptedGroup | None, now: datetime) -> bool:
+    """Whether an eviction from a group is to be noted before it is allowed. `leader` is that of the group, `note` the
+    one about it that counts."""
+    if leader is None or leader.metadata.deleting:
+        return False
+    return note is None or note.leader != leader.metadata.uid or _age(note, now) >= _RENEWED_AFTER
+
+
 def valid_notes(
-    status: Mapping[str, JsonObject], leaders: Mapping[int, str], now: datetime
+    status: Mapping[str, JsonObject],
+    leaders: Mapping[int, Pod],
+    pods_are_ready: Callable[[int], bool],
+    now: datetime,
 ) -> dict[int, DisruptedGroup]:
-    """Notes that count, by group. `leaders` has the uids of leaders that exist."""
+    """Notes that count, by group. `leaders` has the leaders that exist; `pods_are_ready` is asked about groups with an
+    old note."""
     found: dict[int, DisruptedGroup] = {}
-    for key, raw in status.items():
-        note, index = _read(raw), parse_index(key)
-        if (
-            note is not None
-            and index is not None
-            and leaders.get(index) == note.leader
-            and _age(note, now) < NOTE_SECONDS
-        ):
+    for index, note in _readable(status).items():
+        leader = leaders.get(index)
+        if _is_old(note, now):
+            counts = leader is not None and leader.metadata.uid == note.leader and not pods_are_ready(index)
+        else:
+            counts = leader is None or not _is_newer(leader, note)
+        if counts:
             found[index] = note
     return found
+
+
+def groups_with_old_notes(status: Mapping[str, JsonObject], now: datetime) -> list[int]:
+    """Groups whose pods decide whether their notes count."""
+    return [index for index, note in _readable(status).items() if _is_old(note, now)]
 
 
 def without_evicted(states: Mapping[int, GroupState], notes: Mapping[int, DisruptedGroup]) -> dict[int, GroupState]:
@@ -188,11 +218,36 @@ def rolled_groups(states: Mapping[int, GroupState], before: int, after: int) -> 
     return [index for index, state in states.items() if after <= index < before and state.ready and not state.updated]
 
 
+def _readable(status: Mapping[str, JsonObject]) -> dict[int, DisruptedGroup]:
+    found: dict[int, DisruptedGroup] = {}
+    for key, raw in status.items():
+        note, index = _read(raw), parse_index(key)
+        if note is not None and index is not None:
+            found[index] = note
+    return found
+
+
 def _read(raw: JsonObject) -> DisruptedGroup | None:
     try:
         return msgspec.convert(raw, DisruptedGroup)
     except msgspec.ValidationError:
         return None
+
+
+def _is_old(note: DisruptedGroup, now: datetime) -> bool:
+    return _age(note, now) >= NOTE_SECONDS
+
+
+def _is_newer(leader: Pod, note: DisruptedGroup) -> bool:
+    """Whether a leader was created after the one that a note names. A cache of pods may be behind that of sets, and
+    still show the leader before that one."""
+    created = leader.metadata.creation_timestamp or ""
+    return leader.metadata.uid != note.leader and created >= _without_fraction(note.at)
+
+
+def _without_fraction(time: str) -> str:
+    """As in the creation times of objects, which are in whole seconds."""
+    return f"{time.split('.')[0].removesuffix('Z')}Z"
 
 
 def _age(note: DisruptedGroup, now: datetime) -> float:

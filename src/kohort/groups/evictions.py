@@ -1,9 +1,10 @@
 """Answers whether a pod of a group may be evicted, by the budget of its set (`disruption_budget`).
 
 Every answer is made from what the API server has now, not from a cache: replicas of the operator that do not lead
-answer too. An eviction that costs a group is noted in the status of the set before it is allowed.
+answer too. What is allowed is noted in the status of the set before.
 """
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,11 +18,13 @@ from kohort.groups.disruption_budget import (
     EvictionDecision,
     decide_eviction,
     groups_away,
+    groups_with_old_notes,
+    needs_note,
     rolled_from,
     valid_notes,
 )
 from kohort.groups.leaderworkerset import LeaderWorkerSet
-from kohort.groups.observed_groups import group_states
+from kohort.groups.observed_groups import group_is_ready_by_pods, group_states
 from kohort.kube import clock
 from kohort.kube.client import Client
 from kohort.kube.errors import Conflict
@@ -95,13 +98,33 @@ async def _decide(
         for pod in pods.items
         if (index := leads_group(metadata.name, pod.metadata.name, pod.metadata.labels)) is not None
     }
-    states = group_states(group_set, revision, by_group, by_name.get)
-    leaders = {index: pod.metadata.uid for index, pod in by_group.items()}
-    notes = valid_notes(group_set.status.disrupted_groups, leaders, clock.now())
+    states, now = group_states(group_set, revision, by_group, by_name.get), clock.now()
+    members = await _pods_of_groups(client, group_set, groups_with_old_notes(group_set.status.disrupted_groups, now))
+
+    def are_ready(index: int) -> bool:
+        return group_is_ready_by_pods(by_group[index], members[index], group_set.template.size)
+
+    notes = valid_notes(group_set.status.disrupted_groups, by_group, are_ready, now)
     away = groups_away(group_set.replicas, states, notes, rolled_from(leader_set, group_set.replicas))
     decision = decide_eviction(group, states.get(group), away, budget.groups(group_set.replicas))
     answer = EvictionAnswer(group_set, decision, away)
-    if isinstance(decision, EvictionAllowed) and decision.noted:
-        note = DisruptedGroup(leaders[group], clock.micro_timestamp(), DisruptedBy.EVICTION)
+    leader = by_group.get(group)
+    if leader is not None and isinstance(decision, EvictionAllowed) and needs_note(leader, notes.get(group), now):
+        note = DisruptedGroup(leader.metadata.uid, clock.micro_timestamp(), DisruptedBy.EVICTION)
         return answer, {"leader": note.leader, "at": note.at, "by": note.by.value}
     return answer, None
+
+
+async def _pods_of_groups(
+    client: Client, group_set: LeaderWorkerSet, groups: Collection[int]
+) -> Mapping[int, Sequence[Pod]]:
+    found: dict[int, list[Pod]] = {index: [] for index in groups}
+    if not groups:
+        return found
+    metadata = group_set.metadata
+    selector = f"{group_labels.NAME}={metadata.name},{group_labels.GROUP_INDEX} in ({','.join(map(str, groups))})"
+    for pod in (await client.list(PODS, metadata.namespace, label_selector=selector, type=Pod)).items:
+        index = group_index(pod.metadata.labels)
+        if index in found and has_place_in_group(pod.metadata.name, pod.metadata.labels):
+            found[index].append(pod)
+    return found

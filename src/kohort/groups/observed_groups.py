@@ -1,13 +1,20 @@
 """From objects to the state of groups. When a group is ready or updated is decided by `rules.group_state`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.revisions import Revision, by_key
 from kohort.objects.apps import GroupStatefulSet
 from kohort.objects.core import Pod
 from kohort.rules import group_labels
-from kohort.rules.group_state import GroupState, group_size, group_state, leader_is_updated, placement_of
+from kohort.rules.group_state import (
+    GroupState,
+    group_size,
+    group_state,
+    leader_is_updated,
+    placement_of,
+    pods_are_ready,
+)
 from kohort.rules.recorded_restarts import leader_identities, with_restart_states
 
 
@@ -39,6 +46,11 @@ def group_states(
         leader_identities(leaders),
         has_budget=group_set.template.restart_budget is not None,
     )
+
+
+def group_is_ready_by_pods(leader: Pod, members: Collection[Pod], default_size: int) -> bool:
+    """Asked where the status of a StatefulSet may be too old. `members` are all pods of the group."""
+    return pods_are_ready(members, group_size(leader, default_size))
 
 
 def leaders_blocking_update(

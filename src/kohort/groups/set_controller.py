@@ -4,21 +4,22 @@ It keeps revisions, the leader StatefulSet, the shared Service, the status and t
 """
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
 
 from kohort.groups import child_objects, messages, revisions
 from kohort.groups.caches import GroupCache, GroupService, LeaderBudget, owned_by, sets_of
-from kohort.groups.disruption_budget import DisruptedBy, valid_notes
+from kohort.groups.disruption_budget import DisruptedBy, DisruptedGroup, valid_notes
+from kohort.groups.group_members import GroupMembers
 from kohort.groups.group_problems import GroupProblems
 from kohort.groups.headless_service import SharedServices
 from kohort.groups.leader_disruption_budget import LeaderBudgets
 from kohort.groups.leaderworkerset import LeaderWorkerSet
 from kohort.groups.metrics import GroupMetrics
 from kohort.groups.node_records import NodeRecords
-from kohort.groups.observed_groups import group_states
+from kohort.groups.observed_groups import group_is_ready_by_pods, group_states
 from kohort.groups.orphan_adoption import adopt
 from kohort.groups.resize.controller import GroupResizes, resize_changed
 from kohort.groups.revisions import Revision
@@ -98,6 +99,7 @@ class SetController:
         self.leader_budgets = LeaderBudgets(manager.client, self.recorder)
         self.worker_claims = WorkerClaims(manager.client, cache, self.recorder)
         self.resizes = GroupResizes(manager.client, cache, self.recorder, metrics.resizes)
+        self._members = GroupMembers(cache)
         self._applied: dict[Key, AppliedLeaderSet] = {}
         self._scale_downs: dict[Key, _ScaleDown] = {}
         """When this process first saw that groups of a set shall go and are drained."""
@@ -135,9 +137,7 @@ class SetController:
             leader_budget=self.cache.leader_budgets.get(key),
         )
         if group_set.status.disrupted_groups:
-            uids = {index: leader.metadata.uid for index, leader in observed.leaders.items()}
-            notes = valid_notes(group_set.status.disrupted_groups, uids, clock.now())
-            observed = msgspec.structs.replace(observed, notes=notes)
+            observed = msgspec.structs.replace(observed, notes=self._valid_notes(group_set, leaders))
         observed = msgspec.structs.replace(observed, resize=self.resizes.plan(observed))
         waits = await self._perform(plan_set(observed), observed)
         await self.node_records.record(group_set, observed.states)
@@ -148,6 +148,13 @@ class SetController:
 
     def _finder_of_workers(self, namespace: str) -> Callable[[str], GroupStatefulSet | None]:
         return lambda name: self.cache.stateful_sets.get(Key(namespace, name))
+
+    def _valid_notes(self, group_set: LeaderWorkerSet, leaders: Mapping[int, Pod]) -> dict[int, DisruptedGroup]:
+        def are_ready(index: int) -> bool:
+            leader = leaders[index]
+            return group_is_ready_by_pods(leader, self._members.of(leader), group_set.template.size)
+
+        return valid_notes(group_set.status.disrupted_groups, leaders, are_ready, clock.now())
 
     def _with_withdrawn_release(self, group_set: LeaderWorkerSet) -> LeaderWorkerSet:
         """A set whose release was withdrawn is treated as if it still had the template of the revision before."""

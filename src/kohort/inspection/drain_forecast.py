@@ -196,7 +196,7 @@ def _turns(
             decision = decide_eviction(index, state, unavailable, limit)
             if index in found or isinstance(decision, EvictionRefused):
                 continue
-            why = "" if decision.noted else f"it is already {away.get(index, AwayReason.NOT_READY).value}"
+            why = "" if decision.costs_group else f"it is already {away.get(index, AwayReason.NOT_READY).value}"
             found[index] = _Turn(number, why, tuple(awaited))
             if index < replicas:  # The budget counts wanted groups alone.
                 unavailable[index] = AwayReason.EVICTED
