@@ -111,7 +111,7 @@ class ProcessRuntime(RuntimeWithoutSandboxes):
             raise CannotStart(answer.problem)
         instance = answer.instances[0]
         if instance.problem:
-            self._over[instance.id] = instance  # the answer to the launch then says that it has ended
+            self._over[instance.id] = instance  # it ended with its launch: no end follows
             return instance
         self._learn(instance)
         return as_started(instance)
