@@ -83,7 +83,7 @@ SECOND = msgspec.structs.replace(PLAN, batch_partition=1)
         (
             view(state=rollout_labels.VERIFYING, counts=ReplicaCounts(2, 2), desired=0, shrinks=True),
             rollout_labels.PROGRESSING,
-            rollout_labels.VERIFYING,
+            rollout_labels.BATCH_READY,
             0,
             None,
         ),

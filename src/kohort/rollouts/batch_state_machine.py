@@ -18,7 +18,7 @@ Special situations come first, the first that holds wins:
 |---|---|---|---|
 | Preparing | initialize | Progressing | stays |
 | Progressing, Upgrading | upgrade | Verifying | stays |
-| Progressing, Verifying | – | Ready when the batch is ready and not too large | stays, with a message |
+| Progressing, Verifying | – | Ready when the batch is ready | stays, with a message about what is missing |
 | Progressing, Ready | – | next batch if allowed | Upgrading when it is not ready any more, or too large |
 | Finalizing | finalize | Completed | stays |
 
@@ -208,7 +208,7 @@ def _has_surplus(observation: BatchObservation) -> bool:
 
 def _verify(observation: BatchObservation) -> BatchDecision:
     said = _with_message(observation.status, observation.counts.text)
-    if not is_ready(observation) or _has_surplus(observation):
+    if not is_ready(observation):
         return BatchDecision(said)
     ready = _with_batch(said, batch_state=BatchState.READY, batch_ready_time=format_time(observation.now))
     return BatchDecision(ready, again=True, label=True)
